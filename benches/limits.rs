@@ -268,9 +268,10 @@ mod linux {
             });
             let (run, succeeded) = watch(&mut child)?;
             let _ = reader.join();
-            match succeeded {
-                true => Ok(Run { time: start.elapsed(), ..run }),
-                false => Err(format!("`tensorfile {}` failed", before.join(" ")).into()),
+            if succeeded {
+                Ok(Run { time: start.elapsed(), ..run })
+            } else {
+                Err(format!("`tensorfile {}` failed", before.join(" ")).into())
             }
         }
 

@@ -67,7 +67,7 @@ pub fn load_body<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField
 }
 
 fn load_def<'de>(source: &mut (dyn Source<'de> + '_), def: &'static StructDef, each: EachField<'_, 'de>) -> Result<()> {
-    source.fields(def, &mut |at, source| each(at, source, &def.fields[at].adapt))
+    source.fields(def, &mut |index, source| each(index, source, &def.fields[index].adapt))
 }
 
 /// The error if a source left out a field.

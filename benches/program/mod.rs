@@ -18,8 +18,9 @@ pub fn build() -> io::Result<PathBuf> {
     if target.ends_with("release") {
         build.arg("--release");
     }
-    match build.status()?.success() {
-        true => Ok(target.join("tensorfile")),
-        false => Err(io::Error::other("the program could not be built")),
+    if build.status()?.success() {
+        Ok(target.join("tensorfile"))
+    } else {
+        Err(io::Error::other("the program could not be built"))
     }
 }

@@ -37,7 +37,7 @@ pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
     let mut by_name: Vec<usize> = (0..digests.len()).collect();
     by_name.sort_unstable_by(|a, b| (name_at(file, *a), digests[*a]).cmp(&(name_at(file, *b), digests[*b])));
     let mut collection = SortedDigester::new(by_name.len());
-    by_name.into_iter().for_each(|at| collection.add(name_at(file, at), digests[at]));
+    by_name.into_iter().for_each(|index| collection.add(name_at(file, index), digests[index]));
     collection.finish()
 }
 
@@ -46,8 +46,8 @@ pub fn unseen(file: &File) -> Vec<String> {
     file.tensors().filter(|tensor| is_unseen(file, *tensor)).map(|tensor| tensor.name().to_owned()).collect()
 }
 
-fn name_at(file: &File, at: usize) -> &str {
-    file.nth(at).map_or("", |tensor| tensor.name())
+fn name_at(file: &File, index: usize) -> &str {
+    file.nth(index).map_or("", |tensor| tensor.name())
 }
 
 /// Names with their digests.
@@ -149,9 +149,10 @@ impl Differences {
 impl Difference {
     fn message(self, names: &[String]) -> String {
         let (list, is_one) = (quoted(names), names.len() == 1);
-        let (subject, differ, are) = match is_one {
-            true => (format!("tensor {list}"), "differs", "is"),
-            false => (format!("{} ({list})", counted(names.len(), "tensor")), "differ", "are"),
+        let (subject, differ, are) = if is_one {
+            (format!("tensor {list}"), "differs", "is")
+        } else {
+            (format!("{} ({list})", counted(names.len(), "tensor")), "differ", "are")
         };
         match self {
             Self::Changed => format!("{subject} {differ} from the manifest"),

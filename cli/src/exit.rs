@@ -166,10 +166,9 @@ const OWN_WORDS: &[(&str, &str)] = &[
 /// Returns a message of the library with the names of arguments for those of its API.
 pub fn in_own_words(message: &dyn fmt::Display) -> String {
     let message = message.to_string();
-    OWN_WORDS.iter().fold(message, |message, (api, own)| match message.contains(api) {
-        true => message.replace(api, own),
-        false => message,
-    })
+    OWN_WORDS
+        .iter()
+        .fold(message, |message, (api, own)| if message.contains(api) { message.replace(api, own) } else { message })
 }
 
 impl fmt::Display for Failure {

@@ -75,7 +75,7 @@ impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for CowArray<'a, A,
 }
 
 fn spec<A: Element, D: Dimension>(adapt: &Adapt) -> TensorSpec {
-    TensorSpec::of_rank(A::DTYPE, D::NDIM).adapted(adapt)
+    TensorSpec::with_rank(A::DTYPE, D::NDIM).adapted(adapt)
 }
 
 fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {

@@ -211,7 +211,7 @@ impl TensorMap {
             return Err(ErrorKind::missing(name, self.names().map(str::to_owned).collect(), 0).into());
         };
         let view = || {
-            TensorSpec::of_rank(A::DTYPE, D::NDIM).check(tensor.info())?;
+            TensorSpec::with_rank(A::DTYPE, D::NDIM).check(tensor.info())?;
             let misaligned = || misaligned(A::DTYPE, align_of::<A>());
             load::view(tensor.info(), A::view_le_bytes(tensor.as_bytes()).ok_or_else(misaligned)??)
         };

@@ -19,7 +19,7 @@ where
     S: Data<Elem = A>,
     D: Dimension,
 {
-    const NODE: Node = Node::Tensor(TensorSpec::of_rank(A::DTYPE, D::NDIM));
+    const NODE: Node = Node::Tensor(TensorSpec::with_rank(A::DTYPE, D::NDIM));
 }
 
 impl<A, S, D> Store for ArrayBase<S, D>
@@ -148,8 +148,8 @@ impl<A: Element> StridedArray for ArrayView<'_, A, IxDyn> {
         if let Some(elements) = row.to_slice() {
             return out.extend_from_slice(&A::as_le_bytes(&elements[run]));
         }
-        for at in run {
-            index[last] = at;
+        for i in run {
+            index[last] = i;
             out.extend_from_slice(&A::as_le_bytes(std::slice::from_ref(&self[&*index])));
         }
     }

@@ -107,7 +107,7 @@ impl Kernel {
         let chunk_bytes = CHUNK * self.from.block_bytes();
         let before = elements.chunks(chunk_bytes).position(has_wanted)? * CHUNK;
         let mut casts = self.one_by_one(&elements[before * self.from.block_bytes()..]).enumerate();
-        casts.find_map(|(at, (from, to, changes))| is_wanted(changes).then_some((before + at, from, to)))
+        casts.find_map(|(index, (from, to, changes))| is_wanted(changes).then_some((before + index, from, to)))
     }
 
     /// Casts each number by itself.

@@ -75,7 +75,7 @@ impl CastReport {
     pub(super) fn add(&mut self, kernel: &Kernel, elements: &[u8], changes: Changes) {
         if changes.losses() > 0 && self.first_loss.is_none() {
             let loss = kernel.first(elements, |changes| changes.losses() > 0);
-            self.first_loss = loss.map(|(at, from, to)| CastLoss::new(self.elements + at as u64, from, to));
+            self.first_loss = loss.map(|(index, from, to)| CastLoss::new(self.elements + index as u64, from, to));
         }
         self.elements += kernel.count(elements) as u64;
         self.rounded += changes.changed - changes.overflowed - changes.underflowed;

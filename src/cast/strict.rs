@@ -20,9 +20,8 @@ const PIECE: usize = 8 * CHUNK;
 /// [`ErrorKind::OutOfMemory`](crate::ErrorKind).
 pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer> {
     let kernel = Kernel::between(from, to).expect("`can_cast_to` was asked first");
-    let is_invalid = |changes: Changes| match to.is_integer() {
-        true => changes.changed + changes.nan_to_zero > 0,
-        false => changes.overflowed > 0,
+    let is_invalid = |changes: Changes| {
+        if to.is_integer() { changes.changed + changes.nan_to_zero > 0 } else { changes.overflowed > 0 }
     };
     let expected = bytes.len() / from.block_bytes() * to.block_bytes();
     let mut elements = Buffer::with_capacity(to.block_bytes(), 0);

@@ -10,7 +10,7 @@ use super::{Digest, MAGIC};
 ///     ("weight", Tensor::from_slice(&[1.0_f32, 2.0], [1, 2])?),
 ///     ("bias", Tensor::from_slice(&[0.5_f32], [1])?),
 /// ]);
-/// let tensors = map.iter().map(|(name, tensor)| (name.as_str(), Digest::of(&tensor.as_view())));
+/// let tensors = map.iter().map(|(name, tensor)| (name.as_str(), Digest::new(&tensor.as_view())));
 /// let digest = tensors.clone().collect::<CollectionDigester>().finish();
 /// assert_eq!(digest, tensors.rev().collect::<CollectionDigester>().finish());
 /// # Ok::<(), tensorfile::Error>(())

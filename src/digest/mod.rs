@@ -10,7 +10,7 @@
 //! let rows = Tensor::from_slice(&[1_u8, 2, 3, 4, 5, 6], [2, 3])?;
 //! let by_columns = TensorInfo { layout: Layout::from_dim_order(&[1, 0])?, ..rows.info().clone() };
 //! let columns = TensorView::new(by_columns, &[1, 4, 2, 5, 3, 6])?;
-//! assert_eq!(Digest::of(&rows.as_view()), Digest::of(&columns));
+//! assert_eq!(Digest::new(&rows.as_view()), Digest::new(&columns));
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 //!
@@ -64,7 +64,7 @@ const MAGIC: &[u8] = b"tensorfile.digest.v1\0";
 /// use tensorfile::digest::Digest;
 /// use tensorfile::Tensor;
 ///
-/// let digest = Digest::of(&Tensor::from_slice(&[1.0_f32, 2.0], [2])?.as_view());
+/// let digest = Digest::new(&Tensor::from_slice(&[1.0_f32, 2.0], [2])?.as_view());
 /// assert_eq!(digest.to_string(), "5269e7ad8f79053be61faa5329ba781daa7dbf2b9b4ef315b03d1e4682204f89");
 /// assert_eq!(digest.to_string().parse(), Ok(digest));
 /// # Ok::<(), tensorfile::Error>(())

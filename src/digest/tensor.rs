@@ -15,11 +15,11 @@ impl Digest {
     /// // The same tensor has the same digest in every format.
     /// let map = TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]);
     /// let (one, other) = (File::from_bytes(ten::to_vec(&map)?)?, File::from_bytes(btf::to_vec(&map)?)?);
-    /// assert_eq!(Digest::of(&one.view("#0")?), Digest::of(&other.view("#0")?));
+    /// assert_eq!(Digest::new(&one.view("#0")?), Digest::new(&other.view("#0")?));
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn of(tensor: &TensorView<'_>) -> Self {
+    pub fn new(tensor: &TensorView<'_>) -> Self {
         let info = tensor.info();
         let mut hasher = head(info);
         match &info.layout {
@@ -50,7 +50,7 @@ impl Digest {
 /// let tensor = Tensor::from_slice(&[1.0_f32, 2.0], [2])?;
 /// let mut digester = TensorDigester::new(tensor.info());
 /// tensor.as_bytes().chunks(3).for_each(|piece| digester.update(piece));
-/// assert_eq!(digester.finish()?, Digest::of(&tensor.as_view()));
+/// assert_eq!(digester.finish()?, Digest::new(&tensor.as_view()));
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -131,7 +131,7 @@ impl TensorDigester {
         self.info.check_payload(self.found)?;
         match self.state {
             DigestState::Hashing(hasher) => Ok(hasher.finish()),
-            DigestState::Buffering(bytes) => Ok(Digest::of(&TensorView::new(self.info, &bytes)?)),
+            DigestState::Buffering(bytes) => Ok(Digest::new(&TensorView::new(self.info, &bytes)?)),
             DigestState::Failed(error) => Err(error),
         }
     }
@@ -147,7 +147,7 @@ impl TensorDigester {
 /// let tensor = Tensor::from_slice(&[1.0_f32, 2.0], [2])?;
 /// let mut digester = TensorDigester::new(tensor.info());
 /// digester.write_all(tensor.as_bytes())?;
-/// assert_eq!(digester.finish()?, Digest::of(&tensor.as_view()));
+/// assert_eq!(digester.finish()?, Digest::new(&tensor.as_view()));
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 impl io::Write for TensorDigester {

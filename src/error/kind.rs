@@ -557,8 +557,8 @@ impl fmt::Display for NameList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
         let Self { lead, names, others } = *self;
-        for (at, name) in names.iter().take(SHOWN).enumerate() {
-            write!(f, "{}`{}`", if at == 0 { lead } else { ", " }, Short(name))?;
+        for (index, name) in names.iter().take(SHOWN).enumerate() {
+            write!(f, "{}`{}`", if index == 0 { lead } else { ", " }, Short(name))?;
         }
         let more = names.len().saturating_sub(SHOWN) + others;
         if more > 0 {

@@ -34,9 +34,8 @@ impl fmt::Display for Short<'_> {
 }
 
 fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    text.chars().try_for_each(|letter| match letter.is_control() {
-        true => write!(f, "{}", letter.escape_default()),
-        false => f.write_char(letter),
+    text.chars().try_for_each(|letter| {
+        if letter.is_control() { write!(f, "{}", letter.escape_default()) } else { f.write_char(letter) }
     })
 }
 

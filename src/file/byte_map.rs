@@ -47,19 +47,20 @@ impl ByteMap {
     /// use tensorfile::{File, TensorMap, ten};
     ///
     /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
-    /// let map = ByteMap::of_file(&file);
+    /// let map = ByteMap::from_file(&file);
     /// assert_eq!(map.payload, 4);
     /// assert_eq!(map.payload + map.before + map.between + map.after, file.file_bytes());
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn of_file(file: &File) -> Self {
+    pub fn from_file(file: &File) -> Self {
         if file.shards().is_empty() {
             let payloads = || file.tensors().map(|tensor| tensor.range()).filter(|payload| !payload.is_empty());
             // There may be millions of them, mostly in the order of the file.
-            return match payloads().is_sorted_by_key(|payload| (payload.start, payload.end)) {
-                true => Self::in_order(payloads(), file.file_bytes()),
-                false => Self::new(payloads(), file.file_bytes()),
+            return if payloads().is_sorted_by_key(|payload| (payload.start, payload.end)) {
+                Self::in_order(payloads(), file.file_bytes())
+            } else {
+                Self::new(payloads(), file.file_bytes())
             };
         }
         // Offsets count from the start of each shard.

@@ -20,7 +20,7 @@ impl FileTensor<'_> {
     ///
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0])]);
     /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.get("a")?.digest()?, Digest::of(&map["a"].as_view()));
+    /// assert_eq!(file.get("a")?.digest()?, Digest::new(&map["a"].as_view()));
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     ///

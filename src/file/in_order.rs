@@ -40,7 +40,7 @@ impl OpenOptions {
     ///
     /// impl TensorSink for Means {
     ///     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-    ///         let Some(mut stats) = Stats::of_tensor(tensor.info) else { return Ok(self.0.push(None)) };
+    ///         let Some(mut stats) = Stats::from_info(tensor.info) else { return Ok(self.0.push(None)) };
     ///         tensor.data.write_to(&mut stats)?;
     ///         Ok(self.0.push(stats.mean()))
     ///     }
@@ -132,11 +132,11 @@ impl OpenOptions {
         sink: &mut dyn TensorSink,
         is_in_header: &Cell<bool>,
     ) -> Result<Result<()>> {
-        while let Some(at) = reader.next_in_order()? {
+        while let Some(i) = reader.next_in_order()? {
             is_in_header.set(false);
-            let (name, info) = (reader.name(at), reader.info(at).clone());
-            let name = self.renames.rename(at, name).unwrap_or_else(|| name.to_owned());
-            let data = NextTensor { reader: RefCell::new(&mut *reader), at, failure: Cell::default() };
+            let (name, info) = (reader.name(i), reader.info(i).clone());
+            let name = self.renames.rename(i, name).unwrap_or_else(|| name.to_owned());
+            let data = NextTensor { reader: RefCell::new(&mut *reader), i, failure: Cell::default() };
             let sent = sink.tensor(&TensorRecord { name: &name, info: &info, data: &data, tied: None });
             if let Some(failure) = data.failure.take() {
                 return Err(failure);
@@ -226,19 +226,19 @@ fn or_other(error: Error, other: Option<Error>) -> Error {
 /// The tensor of a stream that comes next.
 struct NextTensor<'a, 'de> {
     reader: RefCell<&'a mut Reader<'de>>,
-    at: usize,
+    i: usize,
     /// The error of the stream, which ends all reading whatever the sink makes of it.
     failure: Cell<Option<Error>>,
 }
 
 impl TensorData for NextTensor<'_, '_> {
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let reader = self.reader.try_borrow_mut().ok().filter(|reader| !reader.is_read(self.at));
+        let reader = self.reader.try_borrow_mut().ok().filter(|reader| !reader.is_read(self.i));
         let Some(mut reader) = reader else {
             let what = "write the payload of a tensor of a stream twice".to_owned();
             return Err(Error::from(ErrorKind::Unsupported { what, instead: "it is gone".to_owned() }).into());
         };
-        reader.write_next_to(self.at, out).unwrap_or_else(|failure| {
+        reader.write_next_to(self.i, out).unwrap_or_else(|failure| {
             let copy = io::Error::other(failure.to_string());
             self.failure.set(Some(failure));
             Err(copy)

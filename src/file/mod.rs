@@ -330,7 +330,7 @@ impl File {
     /// [`ErrorKind::Malformed`] if a checksum differs, and [`ErrorKind::Io`] if reading fails.
     pub fn check_other_checksums(&self) -> Result<()> {
         let Some(check) = self.format.check_others else { return Ok(()) };
-        let entries = (0..self.len()).map(|at| self.index.entry(at));
+        let entries = (0..self.len()).map(|i| self.index.entry(i));
         let checked = entries.filter(|entry| entry.has_checksum() || entry.is_compressed());
         let checked: HashSet<u64> = checked.map(|entry| entry.needed_from()).collect();
         let check =
@@ -371,7 +371,7 @@ impl File {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> + Clone {
-        (0..self.len()).map(|at| FileTensor::new(self, at))
+        (0..self.len()).map(|i| FileTensor::new(self, i))
     }
 
     /// Returns the tensor at a position in the file, from 0. No payload is read.
@@ -442,8 +442,8 @@ impl File {
 
     #[cold]
     fn find_number(&self, name: &str) -> Result<usize> {
-        let at = name.strip_prefix('#').and_then(|at| at.parse().ok()).filter(|at| *at < self.len());
-        at.ok_or_else(|| self.missing(name))
+        let i = name.strip_prefix('#').and_then(|i| i.parse().ok()).filter(|i| *i < self.len());
+        i.ok_or_else(|| self.missing(name))
     }
 
     /// Reads a tensor.
@@ -787,7 +787,7 @@ impl File {
     fn is_small(&self) -> bool {
         const SMALL: usize = 16 << 20;
 
-        let bytes = |at| self.index.entry(at).info().payload_bytes().unwrap_or(usize::MAX);
+        let bytes = |i| self.index.entry(i).info().payload_bytes().unwrap_or(usize::MAX);
         (0..self.len()).map(bytes).fold(0, usize::saturating_add) <= SMALL
     }
 
@@ -832,8 +832,8 @@ impl File {
 
     /// Returns the shard with an offset of the storage, and the offset that it begins at.
     fn shard(&self, offset: u64) -> Option<(&Path, u64)> {
-        let (at, start) = self.storage.part(offset)?;
-        Some((self.shards.paths.get(at)?, start))
+        let (i, start) = self.storage.part(offset)?;
+        Some((self.shards.paths.get(i)?, start))
     }
 
     fn compare<T: TensorFile>(&self) -> Comparison {
@@ -854,7 +854,7 @@ impl File {
     }
 
     fn missing(&self, name: &str) -> Error {
-        let found = Unread::of(&self.index).labels(&self.index);
+        let found = Unread::new(&self.index).labels(&self.index);
         self.place(ErrorKind::missing(name, found.names, found.others).into())
     }
 }

@@ -219,7 +219,7 @@ impl OpenOptions {
         let mut file = self.check_warnings(file)?;
         if !self.renames.is_empty() {
             let renamed = self.renames.check(file.tensors().map(|tensor| tensor.name()));
-            let renamed = renamed.and_then(|()| file.index.rename_by(&|at, name| self.renames.rename(at, name)));
+            let renamed = renamed.and_then(|()| file.index.rename_by(&|i, name| self.renames.rename(i, name)));
             renamed.map_err(|error| file.place(error))?;
         }
         Ok(file)
@@ -250,7 +250,7 @@ impl OpenOptions {
         let (storage, _metadata) = self.storage(opened, path)?;
         // The bytes read to find the format are not read again for the index.
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
-        let mut reader = FileReader::of_index(&storage);
+        let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "shards")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
             return self.open_shards(storage, FileVersion::new(Some(&_metadata)), path);
@@ -407,7 +407,7 @@ impl OpenOptions {
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
-        let contents = self.contents(FileReader::of_index(&storage), &storage, path)?;
+        let contents = self.contents(FileReader::with_index(&storage), &storage, path)?;
         Ok(self.file(storage, path, contents))
     }
 
@@ -422,7 +422,7 @@ impl OpenOptions {
                 if all.len() == 0 {
                     return unknown(&[]);
                 }
-                if let Some(other) = recognize(&mut FileReader::of_index(all)) {
+                if let Some(other) = recognize(&mut FileReader::with_index(all)) {
                     return other;
                 }
             }
@@ -445,7 +445,7 @@ impl OpenOptions {
             Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
         };
         let (storage, _) = self.storage(opened, path)?;
-        let mut reader = FileReader::of_index(&storage);
+        let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "shards")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
             // A shard may be gone if the index is replaced in the meantime.
@@ -463,7 +463,7 @@ impl OpenOptions {
         let loader = Reader::new(storage_of_index, &format.reading, self.limits.clone()).loader;
         // The whole index says what is wrong with the file.
         let Ok(Some(index)) = loader.into_index_of(name) else {
-            let contents = self.contents(FileReader::of_index(&storage), &storage, Some(path))?;
+            let contents = self.contents(FileReader::with_index(&storage), &storage, Some(path))?;
             return self.with_other_parts(storage, path, contents)?.tensor(name);
         };
         // The system would read on past the tensor if more of the file were to follow.

@@ -62,10 +62,10 @@ impl<'a> TensorSlice<'a> {
     }
 
     /// Returns the offset in the payload of a byte of the part.
-    pub(super) fn place_in_payload(&self, at: usize) -> usize {
+    pub(super) fn place_in_payload(&self, i: usize) -> usize {
         let mut runs = self.runs();
         let len = runs.len;
-        runs.find(|run| (run.to..run.to + len).contains(&at)).map_or(at, |run| run.from + (at - run.to))
+        runs.find(|run| (run.to..run.to + len).contains(&i)).map_or(i, |run| run.from + (i - run.to))
     }
 
     /// Copies the part of a payload to `part`, which is as long as the part, in row-major order.
@@ -206,7 +206,7 @@ fn in_blocks(tensor: &TensorInfo, ranges: &[Range<usize>]) -> Result<(Shape, Vec
     let block = tensor.dtype.block_elements();
     let (mut dims, mut ranges) = (tensor.shape.dims().to_vec(), ranges.to_vec());
     if let (Some(dim), Some(range)) = (dims.last_mut(), ranges.last_mut()) {
-        if ![*dim, range.start, range.end].iter().all(|at| at.is_multiple_of(block)) {
+        if ![*dim, range.start, range.end].iter().all(|i| i.is_multiple_of(block)) {
             let instead = format!("{tensor} has blocks of {block} elements along the last dim, which are read whole");
             return Err(unsupported(format!("take the range {range:?} of {dim}"), instead));
         }
@@ -313,12 +313,12 @@ mod tests {
         };
         part.read(&mut from_payload, &mut found).unwrap();
         let expected: Vec<u8> = (0..found.len())
-            .map(|mut at| {
+            .map(|mut i| {
                 let dims = part.shape.dims().iter().zip(ranges).zip(&part.strides).rev();
                 let offset: usize = dims
                     .map(|((_, range), stride)| {
-                        let index = range.start + at % range.len();
-                        at /= range.len();
+                        let index = range.start + i % range.len();
+                        i /= range.len();
                         index * stride
                     })
                     .sum();

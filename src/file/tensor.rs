@@ -35,18 +35,18 @@ use crate::tensor::{
 #[derive(Clone, Copy)]
 pub struct FileTensor<'f> {
     pub(super) file: &'f File,
-    at: usize,
+    i: usize,
 }
 
 impl<'f> FileTensor<'f> {
-    pub(super) fn new(file: &'f File, at: usize) -> Self {
-        Self { file, at }
+    pub(super) fn new(file: &'f File, i: usize) -> Self {
+        Self { file, i }
     }
 
     /// Returns the name, or the position if the file has no name for the tensor.
     #[must_use]
     pub fn name(&self) -> &'f str {
-        self.file.index.name(self.at)
+        self.file.index.name(self.i)
     }
 
     /// Returns whether the file has a name for the tensor.
@@ -61,7 +61,7 @@ impl<'f> FileTensor<'f> {
     /// ```
     #[must_use]
     pub fn has_name(&self) -> bool {
-        self.file.index.has_name(self.at)
+        self.file.index.has_name(self.i)
     }
 
     /// Returns the position in the file, from 0.
@@ -77,7 +77,7 @@ impl<'f> FileTensor<'f> {
     /// ```
     #[must_use]
     pub fn position(&self) -> usize {
-        self.at
+        self.i
     }
 
     /// Returns dtype, shape and layout.
@@ -270,7 +270,7 @@ impl<'f> FileTensor<'f> {
             entry.normalize(&mut payload, 0).map_err(|invalid| self.locate(invalid))?;
         }
         entry.info().check_bytes(&payload).map_err(|invalid| self.locate(invalid))?;
-        Ok(Tensor::of_checked(entry.info().clone(), payload))
+        Ok(Tensor::from_checked(entry.info().clone(), payload))
     }
 
     /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
@@ -300,8 +300,8 @@ impl<'f> FileTensor<'f> {
     pub(super) fn plain_view(&self) -> Option<TensorView<'f>> {
         let entry = self.entry();
         let bytes = self.file.storage.in_memory(&entry.range())?;
-        let is_plain = self.file.index.entries().takes_any(self.at, bytes.len()) && !entry.has_codec();
-        is_plain.then(|| TensorView::of_checked(Cow::Borrowed(entry.info()), bytes))
+        let is_plain = self.file.index.entries().takes_any(self.i, bytes.len()) && !entry.has_codec();
+        is_plain.then(|| TensorView::from_checked(Cow::Borrowed(entry.info()), bytes))
     }
 
     /// Borrows a tensor whose payload could be invalid, or says why it cannot be borrowed.
@@ -318,7 +318,7 @@ impl<'f> FileTensor<'f> {
             Some(bytes) => {
                 let (info, bytes) = (self.info(), bytes?);
                 info.check_bytes(bytes).map_err(|invalid| self.locate(invalid))?;
-                Ok(TensorView::of_checked(Cow::Borrowed(info), bytes))
+                Ok(TensorView::from_checked(Cow::Borrowed(info), bytes))
             }
             None if self.entry().has_codec() => {
                 Err(self.cannot_borrow("from a tensor that is packed", "read the tensor"))
@@ -383,9 +383,9 @@ impl<'f> FileTensor<'f> {
     }
 
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
-        let index = Index::of_one(&self.file.index, self.at)?;
+        let index = Index::from_one(&self.file.index, self.i)?;
         let loaded = self.file.load_index(Cow::Owned(index), None, node, load);
-        loaded.map_err(|error| error.in_tensor(self.file.index.label(self.at)))
+        loaded.map_err(|error| error.in_tensor(self.file.index.label(self.i)))
     }
 
     /// Fills `bytes` with the payload from `offset` on, in the tensor's layout.
@@ -496,7 +496,7 @@ impl<'f> FileTensor<'f> {
     #[cold]
     #[must_use]
     pub fn locate(&self, error: impl Into<Error>) -> Error {
-        let error = error.into().in_tensor(self.file.index.label(self.at));
+        let error = error.into().in_tensor(self.file.index.label(self.i));
         // An invalid call has no offset in the file.
         self.file.place(if error.category() == Category::Call { error } else { self.entry().locate(error) })
     }
@@ -520,7 +520,7 @@ impl<'f> FileTensor<'f> {
 
     #[inline]
     pub(super) fn entry(&self) -> Entry<'f> {
-        self.file.index.entry(self.at)
+        self.file.index.entry(self.i)
     }
 
     fn read_part(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
@@ -540,7 +540,7 @@ impl<'f> FileTensor<'f> {
                 let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
                 let mut buffer = self.zeros(&info, len)?;
                 part.copy_from(&decoded, bounds.start, &mut buffer);
-                return Ok(Tensor::of_checked(info, buffer));
+                return Ok(Tensor::from_checked(info, buffer));
             }
             let start = self.span().start;
             if self.file.storage.len() < self.span().end {
@@ -550,7 +550,7 @@ impl<'f> FileTensor<'f> {
             let mut buffer = self.zeros(&info, len)?;
             part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
             codec.swap(&mut buffer);
-            return Ok(Tensor::of_checked(info, buffer));
+            return Ok(Tensor::from_checked(info, buffer));
         }
         let mut buffer = self.zeros(&info, len)?;
         if let Some(bytes) = self.bytes() {
@@ -562,7 +562,7 @@ impl<'f> FileTensor<'f> {
         if let Err(invalid) = self.entry().normalize(&mut buffer, 0) {
             return Err(self.locate_in_part(&part, invalid));
         }
-        Ok(Tensor::of_checked(info, buffer))
+        Ok(Tensor::from_checked(info, buffer))
     }
 
     /// Returns the error for an element of a part that was read. The element is named by its place in the whole tensor.

@@ -81,7 +81,7 @@ fn gap(file: &File) -> Option<Warning> {
     /// More than a record header takes.
     const MAX_HEADER: u64 = 4096;
 
-    let map = ByteMap::of_file(file);
+    let map = ByteMap::from_file(file);
     let largest_expected = map.alignment.unwrap_or(1).saturating_add(MAX_HEADER);
     let bytes = Some(map.largest_gap).filter(|gap| *gap >= largest_expected)?;
     Some(Warning::new(WarningKind::Gap, format!("there is a gap of {} between payloads", counted(bytes, "byte"))))

@@ -33,7 +33,7 @@ pub(crate) fn compare_like(
 ) -> Comparison {
     let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index), Limits::default());
     let mut deserializer = Finder::over(reader, "", metadata);
-    let mut findings = Findings::of(index.len());
+    let mut findings = Findings::new(index.len());
     let sent = value.map_or(Ok(()), |value| {
         let mut like = Box::new(Like::default());
         value.send(&mut *like).map(|()| findings.like = Some(like))
@@ -111,7 +111,7 @@ impl LoadReport {
         let mut index = Index::default();
         let pushed = tensors.into_iter().try_for_each(|(name, info)| index.push_checked(name, info.clone(), 0..0));
         if let Err(error) = pushed.and_then(|()| index.complete()) {
-            let mut findings = Findings::of(index.pushed());
+            let mut findings = Findings::new(index.pushed());
             findings.refuse(&error);
             return findings.report(index.pushed());
         }

@@ -109,9 +109,12 @@ impl Finder<'_> {
             Node::Struct(def) if structs.contains(&(def.id)()) => false,
             Node::Struct(def) => {
                 structs.push((def.id)());
-                let any = def.fields.iter().filter(|field| !field.metadata).any(|field| match field.flatten {
-                    true => self.has_any_of((field.node)(), structs),
-                    false => field.names().any(|name| self.has_any_below(name, (field.node)())),
+                let any = def.fields.iter().filter(|field| !field.metadata).any(|field| {
+                    if field.flatten {
+                        self.has_any_of((field.node)(), structs)
+                    } else {
+                        field.names().any(|name| self.has_any_below(name, (field.node)()))
+                    }
                 });
                 structs.pop();
                 any

@@ -52,16 +52,16 @@ struct UnreadFile<'de> {
 impl<'de> Deserializer<'de> {
     // In its place: a copy would take longer than to make it.
     #[inline(always)]
-    pub(crate) fn of_slice(reading: &'de Reading, file: &'de [u8], limits: Limits) -> Self {
-        Self::of_storage(reading, ReaderStorage::Slice(Slice::new(file)), limits, Some(reading.metadata))
+    pub(crate) fn with_slice(reading: &'de Reading, file: &'de [u8], limits: Limits) -> Self {
+        Self::with_storage(reading, ReaderStorage::Slice(Slice::new(file)), limits, Some(reading.metadata))
     }
 
-    pub(crate) fn of_reader(reading: &'de Reading, reader: impl Read + 'de, limits: Limits) -> Self {
-        Self::of_storage(reading, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
+    pub(crate) fn with_reader(reading: &'de Reading, reader: impl Read + 'de, limits: Limits) -> Self {
+        Self::with_storage(reading, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
     }
 
     #[inline(always)]
-    fn of_storage(
+    fn with_storage(
         reading: &'de Reading,
         storage: ReaderStorage<'de>,
         limits: Limits,

@@ -87,7 +87,7 @@ enum Kind {
 
 impl Findings {
     /// Nothing was found in a file of `tensors` tensors yet.
-    pub(super) fn of(tensors: usize) -> Self {
+    pub(super) fn new(tensors: usize) -> Self {
         Self { taken: vec![false; tensors], ..Self::default() }
     }
 

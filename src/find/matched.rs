@@ -87,7 +87,7 @@ impl<'de> Source<'de> for MatchedSource<'_, 'de> {
         self.de.last = Some(tensor);
         self.take();
         if let Some((info, bytes)) = self.de.reader.read_plain(tensor, spec) {
-            return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
+            return Ok(Loaded::from_checked(info.clone(), Payload::Borrowed(bytes)));
         }
         self.de.read(tensor, spec).map_err(|error| self.about(tensor, error))
     }

@@ -60,11 +60,11 @@ impl<'de> Finder<'de> {
         let mut path = std::mem::take(&mut self.path);
         let place = name.map(|name| path.push(name));
         let declares = node.any_metadata(&mut path, &mut Vec::new(), &mut |_| true);
-        let found = match declares {
-            true => self
-                .metadata_entries()
-                .map(|entries| node.any_metadata(&mut path, &mut Vec::new(), &mut |key| entries.contains_key(key))),
-            false => Ok(false),
+        let found = if declares {
+            self.metadata_entries()
+                .map(|entries| node.any_metadata(&mut path, &mut Vec::new(), &mut |key| entries.contains_key(key)))
+        } else {
+            Ok(false)
         };
         if let Some(place) = place {
             path.back_to(place);

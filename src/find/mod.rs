@@ -459,7 +459,7 @@ impl<'de> Source<'de> for Finder<'de> {
         let at = self.locate()?;
         self.last = Some(at);
         if let Some((info, bytes)) = self.reader.read_plain(at, spec) {
-            return Ok(Loaded::of_checked(info.clone(), Payload::Borrowed(bytes)));
+            return Ok(Loaded::from_checked(info.clone(), Payload::Borrowed(bytes)));
         }
         self.read(at, spec).map_err(|error| self.about(at, error))
     }

@@ -170,7 +170,7 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
         };
         // One struct, made in its place: to move it takes longer than to find it.
         match tensor.and_then(|tensor| self.index.take(tensor, spec)) {
-            Some((info, bytes)) => Ok(Loaded::of_checked(info.clone(), (self.payload)(info, bytes))),
+            Some((info, bytes)) => Ok(Loaded::from_checked(info.clone(), (self.payload)(info, bytes))),
             None => gives_up(),
         }
     }

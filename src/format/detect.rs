@@ -132,9 +132,10 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
         let extensions: Vec<String> =
             written.flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
         let found = path.extension().unwrap_or_default().to_string_lossy();
-        let what = match found.is_empty() {
-            true => "find the format by the file name, which has no extension".to_owned(),
-            false => format!("find the format by the extension `.{found}`"),
+        let what = if found.is_empty() {
+            "find the format by the file name, which has no extension".to_owned()
+        } else {
+            format!("find the format by the extension `.{found}`")
         };
         ErrorKind::Unsupported { what, instead: format!("known extensions are {}", extensions.join(", ")) }.into()
     })
@@ -201,7 +202,7 @@ mod tests {
     #[test]
     fn a_magic_decides_alone_and_a_look_is_short() {
         let tensor = || Tensor::from_slice(&[1_u8], [1]).unwrap();
-        let many: TensorMap = (0..100_000).map(|at: u32| (at.to_string(), tensor())).collect();
+        let many: TensorMap = (0..100_000).map(|index: u32| (index.to_string(), tensor())).collect();
         for (file, name, path, most) in [
             (ten::to_vec(&many).unwrap(), "ten", None, BEGIN),
             (ten::to_vec(&many).unwrap(), "ten", Some("a.btf"), BEGIN),
@@ -256,9 +257,10 @@ mod tests {
             // Content that says nothing, and is not text.
             let by_name = detect(&mut Counted { file: &[0x81; 80], read: 0 }, Some(Path::new(&own)));
             let saved = by_extension(Path::new(&own));
-            match all_off().any(|off| off.name == name) {
-                true => [by_name, saved].map(|result| assert_eq!(result.unwrap_err().to_string(), missing)),
-                false => [by_name, saved].map(|result| assert_eq!(result.unwrap().name, name)),
+            if all_off().any(|off| off.name == name) {
+                [by_name, saved].map(|result| assert_eq!(result.unwrap_err().to_string(), missing))
+            } else {
+                [by_name, saved].map(|result| assert_eq!(result.unwrap().name, name))
             };
         }
     }

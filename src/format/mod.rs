@@ -210,7 +210,7 @@ impl Format {
     /// By [`category`](crate::Error::category): `File` if the file is malformed, `Limit` if it exceeds the default
     /// [`Limits`].
     pub fn from_slice(&self, file: &[u8]) -> Result<TensorMap> {
-        let read = read(Deserializer::of_slice(&self.reading, file, Limits::default()));
+        let read = read(Deserializer::with_slice(&self.reading, file, Limits::default()));
         read.map_err(|error| foreign::or_other(error.in_format(self.name), self, file))
     }
 
@@ -228,7 +228,7 @@ impl Format {
     ///
     /// As [`from_slice`](Self::from_slice), and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
     pub fn from_reader(&self, reader: impl Read) -> Result<TensorMap> {
-        read(Deserializer::of_reader(&self.reading, reader, Limits::default()))
+        read(Deserializer::with_reader(&self.reading, reader, Limits::default()))
             .map_err(|error| error.in_format(self.name))
     }
 }
@@ -237,12 +237,12 @@ impl<'de> Deserializer<'de> {
     /// A deserializer of a file in memory.
     #[must_use]
     pub fn from_slice(format: &'de Format, file: &'de [u8]) -> Self {
-        Self::of_slice(&format.reading, file, Limits::default())
+        Self::with_slice(&format.reading, file, Limits::default())
     }
 
     /// A deserializer of a stream.
     pub fn from_reader(format: &'de Format, reader: impl Read + 'de) -> Self {
-        Self::of_reader(&format.reading, reader, Limits::default())
+        Self::with_reader(&format.reading, reader, Limits::default())
     }
 }
 

@@ -94,12 +94,12 @@ impl<E: HasFormat> Options<E> {
     /// ```
     #[must_use]
     pub fn slice_deserializer<'de>(&self, file: &'de [u8]) -> Deserializer<'de> {
-        Deserializer::of_slice(&E::format().reading, file, self.limits.clone())
+        Deserializer::with_slice(&E::format().reading, file, self.limits.clone())
     }
 
     /// A deserializer of a stream. Call [`end`](Deserializer::end) after the value.
     pub fn stream_deserializer<'de>(&self, reader: impl Read + 'de) -> Deserializer<'de> {
-        Deserializer::of_reader(&E::format().reading, reader, self.limits.clone())
+        Deserializer::with_reader(&E::format().reading, reader, self.limits.clone())
     }
 }
 

@@ -166,7 +166,7 @@ impl<T: Adaptable, const N: usize> Adaptable for [T; N] {}
 impl<T: Adaptable> Adaptable for [T] {}
 
 macro_rules! tuples {
-    ($($len:literal: $($item:ident $at:tt),*;)*) => {$(
+    ($($len:literal: $($item:ident $index:tt),*;)*) => {$(
         impl<$($item: TensorFile),*> TensorFile for ($($item,)*) {
             const NODE: Node = Node::Tuple(&[$(node_of::<$item>),*]);
             const RANKS: u64 = $($item::RANKS)|*;
@@ -174,20 +174,20 @@ macro_rules! tuples {
 
         impl<$($item: Store),*> Store for ($($item,)*) {
             fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                sink.tuple(&[$(&self.$at as &dyn Store),*], adapt)
+                sink.tuple(&[$(&self.$index as &dyn Store),*], adapt)
             }
 
             fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-                $(self.$at.lend(lent);)*
+                $(self.$index.lend(lent);)*
             }
         }
 
         impl<'de, $($item: FromTensors<'de>),*> FromTensors<'de> for ($($item,)*) {
             fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
                 let mut parts: ($(Option<$item>,)*) = Default::default();
-                source.tuple($len, &mut |at, source| {
-                    match at {
-                        $($at => parts.$at = Some($item::load(source, adapt)?),)*
+                source.tuple($len, &mut |index, source| {
+                    match index {
+                        $($index => parts.$index = Some($item::load(source, adapt)?),)*
                         _ => {}
                     }
                     Ok(())

@@ -52,12 +52,12 @@ pub(crate) fn parse(payload: &[u8], count: usize) -> Result<impl Iterator<Item =
 pub(crate) fn find_nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let (words, rest) = bytes.as_chunks();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         // The high bit of each byte that is zero, up to and with the first one.
         let zeros = word.wrapping_sub(ONES) & !word & (0x80 * ONES);
         if zeros != 0 {
-            return Some(at * 8 + zeros.trailing_zeros() as usize / 8);
+            return Some(index * 8 + zeros.trailing_zeros() as usize / 8);
         }
     }
     Some(bytes.len() - rest.len() + rest.iter().position(|byte| *byte == 0)?)

@@ -87,8 +87,8 @@ pub struct Rewritten {
 
 impl FileMetadata {
     pub(crate) fn add_coo_layout(&mut self, layout: u8) {
-        if let Err(at) = self.coo_layouts.binary_search(&layout) {
-            self.coo_layouts.insert(at, layout);
+        if let Err(i) = self.coo_layouts.binary_search(&layout) {
+            self.coo_layouts.insert(i, layout);
         }
     }
 }

@@ -55,12 +55,12 @@ impl<'de> Loaded<'de> {
     /// Checks that the payload is that of the tensor.
     pub(crate) fn new(info: TensorInfo, payload: Payload<'de>) -> Result<Self> {
         info.check_bytes(payload.bytes())?;
-        Ok(Self::of_checked(info, payload))
+        Ok(Self::from_checked(info, payload))
     }
 
     /// A tensor whose payload was checked.
     #[inline]
-    pub(crate) fn of_checked(info: TensorInfo, payload: Payload<'de>) -> Self {
+    pub(crate) fn from_checked(info: TensorInfo, payload: Payload<'de>) -> Self {
         Self { info, payload }
     }
 

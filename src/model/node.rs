@@ -228,11 +228,13 @@ impl Node {
             Self::Struct(def) if structs.contains(&(def.id)()) => None,
             Self::Struct(def) => {
                 structs.push((def.id)());
-                let count =
-                    def.fields.iter().try_fold(0, |count: usize, field| match field.optional && !field.metadata {
-                        true => None,
-                        false => count.checked_add((field.node)().tensor_count(structs)?),
-                    });
+                let count = def.fields.iter().try_fold(0, |count: usize, field| {
+                    if field.optional && !field.metadata {
+                        None
+                    } else {
+                        count.checked_add((field.node)().tensor_count(structs)?)
+                    }
+                });
                 structs.pop();
                 count
             }

@@ -96,9 +96,10 @@ impl<'de: 'a, 'a, A: Element + TensorFile> FromTensors<'de> for Cow<'a, [A]> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
         let Node::Tensor(spec) = <[A]>::NODE else { unreachable!("a list of numbers is one tensor") };
         let tensor = source.tensor(&spec.adapted(adapt))?;
-        Ok(match tensor.can_be_borrowed_as::<A>() {
-            true => Self::Borrowed(tensor.as_slice_of_file()?),
-            false => Self::Owned(tensor.into_vec()?),
+        Ok(if tensor.can_be_borrowed_as::<A>() {
+            Self::Borrowed(tensor.as_slice_of_file()?)
+        } else {
+            Self::Owned(tensor.into_vec()?)
         })
     }
 }

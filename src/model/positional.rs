@@ -51,8 +51,8 @@ pub(crate) struct Matched {
 impl Matched {
     /// Returns a step of the type.
     #[inline]
-    pub(crate) fn step(&self, at: usize) -> Option<&Step> {
-        self.program.steps.get(at)
+    pub(crate) fn step(&self, i: usize) -> Option<&Step> {
+        self.program.steps.get(i)
     }
 
     /// Returns the step that takes a tensor, or the number of steps after the last tensor.
@@ -112,9 +112,9 @@ pub(crate) fn match_by_position<'a>(
 
     let mut matching = Matching::new(&program);
     matching.moved.reserve(infos.size_hint().0);
-    for (at, info) in infos.enumerate() {
+    for (i, info) in infos.enumerate() {
         if !matching.advance(info) {
-            return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{at}")));
+            return Err(Error::new(matching.no_way(Some(info))).in_tensor(format!("#{i}")));
         }
         if matching.is_ambiguous() {
             return Err(ErrorKind::Ambiguous.into());
@@ -195,9 +195,10 @@ impl Program {
                     if !field.flatten {
                         self.steps.push(Step::Push(field.name));
                     }
-                    match field.optional {
-                        true => self.optional((field.node)(), &field.adapt)?,
-                        false => self.compile((field.node)(), &field.adapt)?,
+                    if field.optional {
+                        self.optional((field.node)(), &field.adapt)?
+                    } else {
+                        self.compile((field.node)(), &field.adapt)?
                     }
                     if !field.flatten {
                         self.steps.push(Step::Pop);
@@ -231,9 +232,10 @@ impl Program {
         let is_nullable = is_nullable(node, &mut self.structs.clone());
         let begin = self.open_split();
         self.compile(node, adapt)?;
-        match is_nullable {
-            true => self.steps[begin] = Step::Nullable(self.steps.len()),
-            false => self.close_split(begin),
+        if is_nullable {
+            self.steps[begin] = Step::Nullable(self.steps.len())
+        } else {
+            self.close_split(begin)
         }
         Ok(())
     }
@@ -400,8 +402,8 @@ struct Matching<'p, 'a> {
 
 impl<'p, 'a> Matching<'p, 'a> {
     fn new(program: &'p Program) -> Self {
-        let next = |(at, step): (usize, &Step)| match step {
-            Step::Tensor(_) => program.next_tensors(at + 1),
+        let next = |(i, step): (usize, &Step)| match step {
+            Step::Tensor(_) => program.next_tensors(i + 1),
             _ => Vec::new(),
         };
         let mut matching = Self {
@@ -452,7 +454,7 @@ impl<'p, 'a> Matching<'p, 'a> {
     /// Returns the move over a tensor, if any thread expects it.
     fn find_move(&mut self, info: &'a TensorInfo) -> Option<usize> {
         let (mut threads, mut continued) = (Vec::<Thread>::new(), Vec::new());
-        for (at, thread) in self.states[self.live].threads.iter().enumerate() {
+        for (i, thread) in self.states[self.live].threads.iter().enumerate() {
             let Step::Tensor(spec) = &self.program.steps[thread.step] else { continue };
             if !spec.accepts(info) {
                 continue;
@@ -463,7 +465,7 @@ impl<'p, 'a> Matching<'p, 'a> {
                     None => {
                         self.wanted_by[step] = threads.len();
                         threads.push(Thread { step, ..*thread });
-                        continued.push(at);
+                        continued.push(i);
                     }
                 }
             }
@@ -506,9 +508,9 @@ impl<'p, 'a> Matching<'p, 'a> {
 
     /// The error if no thread expected `found`.
     fn no_way(&self, found: Option<&TensorInfo>) -> ErrorKind {
-        let expected = self.live().iter().enumerate().map(|(at, thread)| match &self.program.steps[thread.step] {
+        let expected = self.live().iter().enumerate().map(|(i, thread)| match &self.program.steps[thread.step] {
             Step::Tensor(spec) => {
-                let taken = self.taken_before(at).into_iter().map(|step| step as usize);
+                let taken = self.taken_before(i).into_iter().map(|step| step as usize);
                 let names = self.program.names(taken.chain([thread.step]));
                 format!("`{}`: {spec}", Short(names.last()))
             }
@@ -590,7 +592,7 @@ mod tests {
         type Pairs = Vec<(Array2<f32>, Option<Array1<f32>>)>;
         let headers = f32s(&[&[1, 1], &[1], &[1, 1, 1]]);
         for number in 0..3_usize.pow(6) {
-            let shared: Vec<&TensorInfo> = (0..6).map(|at| &headers[number / 3_usize.pow(at) % 3]).collect();
+            let shared: Vec<&TensorInfo> = (0..6).map(|i| &headers[number / 3_usize.pow(i) % 3]).collect();
             let copies: Vec<TensorInfo> = shared.iter().copied().cloned().collect();
             for node in [Layers::NODE, Pairs::NODE, Vec::<Array2<f32>>::NODE] {
                 let one = match_by_position(node, false, shared.iter().copied()).map(|matched| matched.taken);

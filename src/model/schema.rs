@@ -182,13 +182,13 @@ impl SchemaCollector {
             // A list may be empty, so none of its tensors has to be there. But each item has to have all of an item's.
             Node::List(node) | Node::Map(node) => self.node(node(), adapt, &join(names, "*"), optional),
             Node::Array(node, len) => {
-                for at in 0..len {
-                    self.node(node(), adapt, &join(names, &at.to_string()), optional);
+                for index in 0..len {
+                    self.node(node(), adapt, &join(names, &index.to_string()), optional);
                 }
             }
             Node::Tuple(parts) => {
-                for (at, part) in parts.iter().enumerate() {
-                    self.node(part(), adapt, &join(names, &at.to_string()), optional);
+                for (index, part) in parts.iter().enumerate() {
+                    self.node(part(), adapt, &join(names, &index.to_string()), optional);
                 }
             }
             Node::Struct(def) if self.structs.contains(&(def.id)()) => {

@@ -11,7 +11,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 ///
 /// // What `#[tensor(transpose, shape = [3, _])]` asks for.
 /// let adapt = Adapt { transpose: true, shape: Some(&[Some(3), None]), ..Adapt::NONE };
-/// let spec = TensorSpec::of_rank(Dtype::F32, Some(2)).adapted(&adapt);
+/// let spec = TensorSpec::with_rank(Dtype::F32, Some(2)).adapted(&adapt);
 /// assert_eq!(spec.to_string(), "f32[_, 3]");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl TensorSpec {
     ///
     /// If the rank is above 6, the highest static rank of `ndarray`.
     #[must_use]
-    pub const fn of_rank(dtype: Dtype, rank: Option<usize>) -> Self {
+    pub const fn with_rank(dtype: Dtype, rank: Option<usize>) -> Self {
         match rank {
             Some(rank) => Self::dense(dtype, Some(ANY_DIMS.split_at(rank).0)),
             None => Self::dense(dtype, None),
@@ -259,8 +259,8 @@ impl TensorSpec {
     #[inline]
     fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
         let found = info.shape.dims();
-        let place = |at: usize| if self.adapt.transpose { dims.len() - 1 - at } else { at };
-        let fits = |at: usize| dims[place(at)].is_none_or(|dim| dim == found[at]);
+        let place = |index: usize| if self.adapt.transpose { dims.len() - 1 - index } else { index };
+        let fits = |index: usize| dims[place(index)].is_none_or(|dim| dim == found[index]);
         dims.len() == found.len() && (0..dims.len()).all(fits)
     }
 

@@ -29,7 +29,7 @@ impl Store for TensorView<'_> {
 impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         match source.tensor(&TensorSpec::ANY)?.into_parts() {
-            (info, Payload::Borrowed(bytes)) => Ok(TensorView::of_checked(Cow::Owned(info), bytes)),
+            (info, Payload::Borrowed(bytes)) => Ok(TensorView::from_checked(Cow::Owned(info), bytes)),
             (info, Payload::Owned(_)) => Err(cannot_borrow(info.dtype, "a `Tensor`")),
         }
     }
@@ -69,7 +69,7 @@ fn load_tensor<'de>(
         Payload::Borrowed(bytes) => share(bytes, &info)?,
         Payload::Owned(buffer) => Arc::new(buffer),
     };
-    Ok(Tensor::of_checked(info, bytes))
+    Ok(Tensor::from_checked(info, bytes))
 }
 
 fn copy(info: &TensorInfo, bytes: &[u8]) -> Result<Arc<Buffer>> {
@@ -176,7 +176,7 @@ impl<A: Element> Store for CooTensor<A> {
 impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         let loaded = source.tensor(&TensorSpec::coo(A::DTYPE).owned())?;
-        Ok(CooTensor::from_view(&TensorView::of_checked(Cow::Borrowed(loaded.info()), loaded.as_bytes()))?)
+        Ok(CooTensor::from_view(&TensorView::from_checked(Cow::Borrowed(loaded.info()), loaded.as_bytes()))?)
     }
 }
 

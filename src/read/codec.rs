@@ -335,7 +335,7 @@ struct StridedReader<R> {
     indices: Vec<u64>,
     /// The offset of the current run, and that of the reader.
     run: u64,
-    at: u64,
+    i: u64,
     /// The bytes of the run that were returned.
     done: usize,
     /// A run that is one element, and its offset.
@@ -351,7 +351,7 @@ impl<R: ReadSeek> StridedReader<R> {
     fn new(reader: R, strided: Box<Strided>) -> Self {
         let indices = vec![0; strided.dims.len()];
         let reader = io::BufReader::with_capacity(PIECE, reader);
-        Self { reader, strided, indices, run: 0, at: 0, done: 0, element: Vec::new(), element_offset: None }
+        Self { reader, strided, indices, run: 0, i: 0, done: 0, element: Vec::new(), element_offset: None }
     }
 
     fn read(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
@@ -366,14 +366,14 @@ impl<R: ReadSeek> StridedReader<R> {
                     self.go_to(self.run)?;
                     self.element.resize(self.strided.run, 0);
                     self.reader.read_exact(&mut self.element)?;
-                    self.at += self.strided.run as u64;
+                    self.i += self.strided.run as u64;
                     self.element_offset = Some(self.run);
                 }
                 piece.copy_from_slice(&self.element[self.done..self.done + now]);
             } else {
                 self.go_to(self.run + self.done as u64)?;
                 self.reader.read_exact(piece)?;
-                self.at += now as u64;
+                self.i += now as u64;
             }
             self.done += now;
             bytes = rest;
@@ -397,10 +397,10 @@ impl<R: ReadSeek> StridedReader<R> {
 
     /// Moves the reader to an offset.
     fn go_to(&mut self, offset: u64) -> io::Result<()> {
-        if offset != self.at {
-            let by = offset.cast_signed().checked_sub(self.at.cast_signed());
+        if offset != self.i {
+            let by = offset.cast_signed().checked_sub(self.i.cast_signed());
             self.reader.seek_relative(by.ok_or(io::ErrorKind::InvalidInput)?)?;
-            self.at = offset;
+            self.i = offset;
         }
         Ok(())
     }
@@ -408,9 +408,10 @@ impl<R: ReadSeek> StridedReader<R> {
 
 #[cfg(feature = "npz")]
 pub(crate) fn check_crc32(found: u32, expected: u32) -> Result<()> {
-    match found == expected {
-        true => Ok(()),
-        false => Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}"))),
+    if found == expected {
+        Ok(())
+    } else {
+        Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}")))
     }
 }
 

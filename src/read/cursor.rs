@@ -72,8 +72,8 @@ impl<'a> Cursor<'a> {
     /// Returns the next bytes, if they were read ahead.
     #[inline]
     fn next_ahead(&self, len: usize) -> Option<&[u8]> {
-        let at = usize::try_from(self.offset.checked_sub(self.ahead_start)?).ok()?;
-        self.ahead[..self.ahead_len].get(at..)?.get(..len)
+        let index = usize::try_from(self.offset.checked_sub(self.ahead_start)?).ok()?;
+        self.ahead[..self.ahead_len].get(index..)?.get(..len)
     }
 
     /// Returns the offset of the next byte.

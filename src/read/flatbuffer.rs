@@ -290,14 +290,14 @@ impl<'a> Tables<'a> {
 
     /// Returns the offset of a table in the file, which may lie outside. The table is not read.
     #[cfg(feature = "tensorbuffers")]
-    pub(crate) fn offset(&self, at: usize) -> u64 {
-        let from = self.buffer.offset(self.start + OFFSET * at);
-        from + u64::from(u32::from_le_bytes(self.offsets[at]))
+    pub(crate) fn offset(&self, index: usize) -> u64 {
+        let from = self.buffer.offset(self.start + OFFSET * index);
+        from + u64::from(u32::from_le_bytes(self.offsets[index]))
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, at: usize) -> Result<Table<'a>> {
-        let from = self.start + OFFSET * at;
+    pub(crate) fn get(&self, index: usize) -> Result<Table<'a>> {
+        let from = self.start + OFFSET * index;
         self.buffer.table(from, from)
     }
 }

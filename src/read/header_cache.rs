@@ -18,7 +18,7 @@ impl ReadHeader {
     pub(crate) fn push(self, index: &mut Index, name: Option<&str>, payload: Range<u64>) -> Result<()> {
         match self {
             Self::New(info) => index.push_checked(name, info, payload),
-            Self::Alike(at) => index.push_alike(name, at, payload),
+            Self::Alike(i) => index.push_alike(name, i, payload),
         }
     }
 }
@@ -41,8 +41,8 @@ impl<H> LastHeaders<H> {
 
     /// Adds a header that is not among these.
     #[inline]
-    pub(crate) fn add(&mut self, header: H, at: usize) {
-        self.headers[1] = self.headers[0].replace((header, at));
+    pub(crate) fn add(&mut self, header: H, i: usize) {
+        self.headers[1] = self.headers[0].replace((header, i));
     }
 }
 

@@ -135,14 +135,14 @@ impl<'de> IndexLoader<'de> {
         let Some(count) = index_reader.count(&mut *self.storage, &self.limits)? else { return Ok(None) };
         let Some(last) = count.checked_sub(1) else { return Ok(None) };
         let has_names = self.read_one(last)? && self.may_be_names(0)?;
-        let at = if has_names {
+        let i = if has_names {
             self.position_in_names(name, last)?
         } else {
             let number = name.strip_prefix('#').or_else(|| is_index(name).then_some(name));
-            number.and_then(|number| number.parse().ok()).filter(|at| *at < count)
+            number.and_then(|number| number.parse().ok()).filter(|i| *i < count)
         };
-        match at {
-            Some(at) if self.read_one(at)? => {}
+        match i {
+            Some(i) if self.read_one(i)? => {}
             _ => return Ok(None),
         }
         let mut index = self.index.into_owned();
@@ -158,16 +158,16 @@ impl<'de> IndexLoader<'de> {
         let mut memory = Vec::new();
         let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
         let mut same =
-            embedded_names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(at, _)| at);
+            embedded_names::parse(bytes, count)?.enumerate().filter(|(_, other)| *other == name).map(|(i, _)| i);
         Ok(same.next().filter(|_| same.next().is_none()))
     }
 
     /// Makes only the tensor at a position known. Returns `false` if the format does not add it.
-    fn read_one(&mut self, at: usize) -> Result<bool> {
+    fn read_one(&mut self, i: usize) -> Result<bool> {
         let ReaderOfIndex::Reading(index_reader) = &mut self.index_reader else { return Ok(false) };
         let mut index = Index::default();
-        index.left_out.tensors = at;
-        index_reader.read_one(at, &mut *self.storage, &self.limits, &mut index)?;
+        index.left_out.tensors = i;
+        index_reader.read_one(i, &mut *self.storage, &self.limits, &mut index)?;
         index.complete()?;
         self.index = Cow::Owned(index);
         self.check_pushed(0)?;
@@ -258,7 +258,7 @@ impl<'de> IndexLoader<'de> {
         if !index_reader.read_on(&mut *self.storage, &self.limits, index)? {
             return Ok(false);
         }
-        index.compare_names().map_err(|at| index.duplicate(at))?;
+        index.compare_names().map_err(|i| index.duplicate(i))?;
         self.check_pushed(first).map(|()| true)
     }
 
@@ -268,9 +268,9 @@ impl<'de> IndexLoader<'de> {
         index.check_ends(first, len)?;
         self.payload_bytes = check_limits(index, first, len, self.payload_bytes, &self.limits)?;
         if index.entries().has_coo() {
-            for at in first..index.pushed() {
-                let checked = check_counts(&mut *self.storage, &index.entry(at));
-                checked.map_err(|error| error.in_tensor(index.label(at)))?;
+            for i in first..index.pushed() {
+                let checked = check_counts(&mut *self.storage, &index.entry(i));
+                checked.map_err(|error| error.in_tensor(index.label(i)))?;
             }
         }
         Ok(())
@@ -281,11 +281,11 @@ impl<'de> IndexLoader<'de> {
     }
 
     /// Returns whether a tensor begins like the list of the names of all tensors before it.
-    pub(super) fn may_be_names(&mut self, at: usize) -> Result<bool> {
+    pub(super) fn may_be_names(&mut self, i: usize) -> Result<bool> {
         if !self.embeds_names || self.index.has_names() {
             return Ok(false);
         }
-        let entry = self.index.entry(at);
+        let entry = self.index.entry(i);
         let (range, info) = (entry.range(), entry.info());
         let is_list_of_bytes = info.dtype == Dtype::U8 && info.shape.rank() == 1 && info.layout == Layout::RowMajor;
         let is_long_enough = range.end - range.start >= embedded_names::MAGIC.len() as u64;
@@ -302,12 +302,12 @@ impl<'de> IndexLoader<'de> {
     }
 
     /// Gives all tensors the names in the last one, which is none any more.
-    pub(super) fn take_names(&mut self, at: usize) -> Result<()> {
-        let (start, mut memory) = (self.index.entry(at).start(), Vec::new());
-        let bytes = embedded_names(&mut *self.storage, &self.index.entry(at), &mut memory)?;
+    pub(super) fn take_names(&mut self, i: usize) -> Result<()> {
+        let (start, mut memory) = (self.index.entry(i).start(), Vec::new());
+        let bytes = embedded_names(&mut *self.storage, &self.index.entry(i), &mut memory)?;
         let index = self.index.to_mut();
         index.pop();
-        let embedded = embedded_names::parse(bytes, at).and_then(|mut names| index.embed(&mut names, bytes.len()));
+        let embedded = embedded_names::parse(bytes, i).and_then(|mut names| index.embed(&mut names, bytes.len()));
         embedded.map_err(|error| error.at(start))
     }
 }
@@ -327,18 +327,18 @@ fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a m
 /// the length of all payloads, of which those before have `payload_bytes`.
 fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes: u64, limits: &Limits) -> Result<u64> {
     let limit =
-        |what, found, limit, at| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(at)));
+        |what, found, limit, i| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(i)));
     let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
     // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory for
     // tensors is taken as they are read, that for the headers was taken now.
     let most = len.map(|len| limits.most_shared(len));
-    for at in first..end {
-        let entry = index.entry(at);
+    for i in first..end {
+        let entry = index.entry(i);
         let payload = if entry.is_compressed() { entry.range().end - entry.start() } else { entry.payload_bytes() };
         payload_bytes = payload_bytes.saturating_add(payload);
         match most {
-            Some(most) if payload_bytes > most => return limit(PAYLOADS, payload_bytes, most, at),
-            None if payload > limits.payload => return limit("payload in bytes", payload, limits.payload, at),
+            Some(most) if payload_bytes > most => return limit(PAYLOADS, payload_bytes, most, i),
+            None if payload > limits.payload => return limit("payload in bytes", payload, limits.payload, i),
             _ => {}
         }
     }
@@ -346,9 +346,10 @@ fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes
     if let Some(most) = most.filter(|most| index.entries().bytes() as u64 > *most) {
         return limit("memory for the heads in bytes", index.entries().bytes() as u64, most, end.saturating_sub(1));
     }
-    match end < index.pushed() {
-        true => limit("number of tensors", end as u64 + 1, limits.tensors, end),
-        false => Ok(payload_bytes),
+    if end < index.pushed() {
+        limit("number of tensors", end as u64 + 1, limits.tensors, end)
+    } else {
+        Ok(payload_bytes)
     }
 }
 
@@ -359,12 +360,12 @@ fn check_counts(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
     if entry.has_codec() {
         return Ok(());
     }
-    let at = entry.value_count_offset();
+    let i = entry.value_count_offset();
     let shape = &entry.info().shape;
     if entries > 0 && shape.dims().contains(&0) {
         let expected = format!("0, as the shape {shape} has no elements");
         return Err(
-            Error::new(ErrorKind::BadNumber { what: "number of values", found: entries as i128, expected }).at(at)
+            Error::new(ErrorKind::BadNumber { what: "number of values", found: entries as i128, expected }).at(i)
         );
     }
     if file.file_len().is_none() {

@@ -23,10 +23,10 @@ pub(crate) fn json_message(message: &str) -> String {
     for (word, plain) in WORDS {
         if message.starts_with(word) {
             message.replace_range(..word.len(), plain);
-        } else if let Some(at) = message.rfind(word)
-            && at + word.len() + LONGEST_PLACE >= message.len()
+        } else if let Some(index) = message.rfind(word)
+            && index + word.len() + LONGEST_PLACE >= message.len()
         {
-            message.replace_range(at..at + word.len(), plain);
+            message.replace_range(index..index + word.len(), plain);
         }
     }
     message

@@ -37,9 +37,10 @@ pub(super) fn read_plain<'de>(
         // Bools that are borrowed are 0 and 1.
         let is_copied =
             may_become_invalid(&*storage, entry) || entry.has_bools() && entry.takes_any_bool() && !are_bools(bytes);
-        return Ok(match is_copied {
-            true => Payload::Owned(Buffer::try_from_slice(entry.info().unit_bytes(), bytes)?),
-            false => Payload::Borrowed(bytes),
+        return Ok(if is_copied {
+            Payload::Owned(Buffer::try_from_slice(entry.info().unit_bytes(), bytes)?)
+        } else {
+            Payload::Borrowed(bytes)
         });
     }
     if let Some(held) = storage.take_held(&range) {
@@ -106,12 +107,12 @@ pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Res
     if entry.has_codec() {
         return Ok(());
     }
-    let at = entry.value_count_offset();
+    let index = entry.value_count_offset();
     let mut values = [0; size_of::<u64>()];
-    file.peek_at(at, &mut values)?;
+    file.peek_at(index, &mut values)?;
     match u64::from_le_bytes(values) {
         values if values == entries as u64 => Ok(()),
-        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(at)),
+        values => Err(Error::from(InvalidTensor::CoordinateCount { coordinates: entries as u64, values }).at(index)),
     }
 }
 
@@ -176,7 +177,8 @@ impl Entry<'_> {
         while done < wanted.end
             && let Some(piece) = decoder.piece()?
         {
-            let within = |at: u64| usize::try_from(at.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
+            let within =
+                |index: u64| usize::try_from(index.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
             let piece_wanted = &piece[within(wanted.start)..within(wanted.end)];
             let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
             crate::tensor::grow(&mut bytes, piece_wanted.len(), expected)?;
@@ -190,8 +192,8 @@ impl Entry<'_> {
     #[cfg(feature = "digest")]
     pub(crate) fn read_at(&self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let range = self.range();
-        let at = range.start + offset;
-        storage.read_at(at, bytes).map_err(|error| of_whole(&range, at, error))?;
+        let index = range.start + offset;
+        storage.read_at(index, bytes).map_err(|error| of_whole(&range, index, error))?;
         Ok(self.normalize(bytes, usize::try_from(offset).unwrap_or(usize::MAX))?)
     }
 

@@ -47,7 +47,7 @@ impl<'de> Reader<'de> {
     }
 
     fn with_loader(loader: IndexLoader<'de>) -> Self {
-        let unread = Unread::of(&loader.index);
+        let unread = Unread::new(&loader.index);
         Self { loader, unread, pending: None, left: None, memory: ReadMemory::default(), count: None }
     }
 
@@ -115,8 +115,8 @@ impl<'de> Reader<'de> {
 
     /// Returns the next tensor in file order, reading on in a stream.
     pub(crate) fn peek(&mut self) -> Result<Option<usize>> {
-        if let Some(at) = self.unread.first() {
-            return Ok(Some(at));
+        if let Some(i) = self.unread.first() {
+            return Ok(Some(i));
         }
         self.read_on()?;
         // If all of a stream is in reach now, read all of its index, so that what was read can be freed.
@@ -148,15 +148,15 @@ impl<'de> Reader<'de> {
 
     /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of `out` or
     /// of wrong coordinates, after which the stream goes on.
-    pub(crate) fn write_next_to(&mut self, at: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
-        self.skip(at);
-        let entry = self.loader.index.entry(at);
+    pub(crate) fn write_next_to(&mut self, i: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
+        self.skip(i);
+        let entry = self.loader.index.entry(i);
         let ([indices, count, elements], storage) = (entry.parts(), &mut *self.loader.storage);
         if let Err(error) = write_chunks(storage, indices, &mut CheckedIndices::new(entry.info(), out))? {
             return Ok(Err(error));
         }
         // It cannot be checked any more when the tensor is left behind.
-        check_value_count(storage, &entry).map_err(|error| error.in_tensor(self.loader.index.label(at)))?;
+        check_value_count(storage, &entry).map_err(|error| error.in_tensor(self.loader.index.label(i)))?;
         self.pending = None;
         match write_chunks(storage, count, out)? {
             Ok(()) if entry.has_bools() => write_chunks(storage, elements, &mut ElementWriter::new(entry, out)),
@@ -169,21 +169,21 @@ impl<'de> Reader<'de> {
         &self.loader.index
     }
 
-    pub(crate) fn name(&self, at: usize) -> &str {
-        self.loader.index.name(at)
+    pub(crate) fn name(&self, i: usize) -> &str {
+        self.loader.index.name(i)
     }
 
-    pub(crate) fn info(&self, at: usize) -> &TensorInfo {
-        self.loader.index.entry(at).info()
+    pub(crate) fn info(&self, i: usize) -> &TensorInfo {
+        self.loader.index.entry(i).info()
     }
 
-    pub(crate) fn offset(&self, at: usize) -> u64 {
-        self.loader.index.entry(at).range().start
+    pub(crate) fn offset(&self, i: usize) -> u64 {
+        self.loader.index.entry(i).range().start
     }
 
     /// Adds the offset in the file of what is wrong with a tensor, unless it is known.
-    pub(crate) fn locate(&self, at: usize, error: Error) -> Error {
-        self.loader.index.entry(at).locate(error)
+    pub(crate) fn locate(&self, i: usize, error: Error) -> Error {
+        self.loader.index.entry(i).locate(error)
     }
 
     /// Returns the unread tensor of that name.
@@ -196,8 +196,8 @@ impl<'de> Reader<'de> {
         self.unread.first_under(&self.loader.index, prefix)
     }
 
-    pub(crate) fn is_read(&self, at: usize) -> bool {
-        self.unread.is_read(at)
+    pub(crate) fn is_read(&self, i: usize) -> bool {
+        self.unread.is_read(i)
     }
 
     pub(crate) fn unread_count(&self) -> usize {
@@ -217,50 +217,44 @@ impl<'de> Reader<'de> {
 
     /// Skips a tensor.
     #[inline]
-    pub(crate) fn skip(&mut self, at: usize) {
-        self.unread.mark_read(&self.loader.index, at);
+    pub(crate) fn skip(&mut self, i: usize) {
+        self.unread.mark_read(&self.loader.index, i);
     }
 
     /// Reads a tensor of a file in memory in one step, if its header is as expected, its payload is stored as it is and any
     /// bytes are valid. This takes a third of the instructions of [`payload`](Self::payload) and its checks.
     // A part of what is done for each tensor.
     #[inline(always)]
-    pub(crate) fn read_plain(&mut self, at: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'de [u8])> {
+    pub(crate) fn read_plain(&mut self, i: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'de [u8])> {
         let ReaderStorage::Slice(file) = &self.loader.storage else { return None };
         let index = &*self.loader.index;
-        let entry = index.entry(at);
-        let bytes = file.get(&entry.range()).filter(|bytes| index.entries().takes_any(at, bytes.len()))?;
+        let entry = index.entry(i);
+        let bytes = file.get(&entry.range()).filter(|bytes| index.entries().takes_any(i, bytes.len()))?;
         // What is read is counted if it has a limit of its own.
         let is_counted = self.count.is_some() || self.loader.limits.memory.is_some();
         if !entry.is_plain() || is_counted || !spec.takes_plain(entry.info()) {
             return None;
         }
-        self.unread.mark_read(index, at);
+        self.unread.mark_read(index, i);
         Some((entry.info(), bytes))
     }
 
     /// Reads a payload into memory, if the tensor has the shape, and its payload is stored as these bytes are, of which any are
     /// elements. Returns whether it was read.
-    pub(crate) fn read_into(
-        &mut self,
-        at: usize,
-        spec: &TensorSpec,
-        shape: &[usize],
-        bytes: &mut [u8],
-    ) -> Result<bool> {
-        let entry = self.loader.index.entry(at);
+    pub(crate) fn read_into(&mut self, i: usize, spec: &TensorSpec, shape: &[usize], bytes: &mut [u8]) -> Result<bool> {
+        let entry = self.loader.index.entry(i);
         let (info, start) = (entry.info(), entry.start());
         let is_alike = info.layout == Layout::RowMajor && info.shape == *shape && spec.takes_plain(info);
         if self.loader.is_stream
             || !is_alike
             || !entry.is_plain()
-            || !self.loader.index.entries().takes_any(at, bytes.len())
+            || !self.loader.index.entries().takes_any(i, bytes.len())
         {
             return Ok(false);
         }
-        self.unread.mark_read(&self.loader.index, at);
+        self.unread.mark_read(&self.loader.index, i);
         if let Err(error) = self.loader.storage.read_at(start, bytes) {
-            return Err(self.broke_off(at, error));
+            return Err(self.broke_off(i, error));
         }
         if let Some(count) = &mut self.count {
             count.add(bytes.len() as u64)?;
@@ -270,34 +264,34 @@ impl<'de> Reader<'de> {
 
     /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be copied is
     /// also read into memory of its own if that takes less time.
-    pub(crate) fn payload(&mut self, at: usize, copies: Copies) -> Result<Payload<'de>> {
-        self.unread.mark_read(&self.loader.index, at);
-        if self.pending == Some(at) {
+    pub(crate) fn payload(&mut self, i: usize, copies: Copies) -> Result<Payload<'de>> {
+        self.unread.mark_read(&self.loader.index, i);
+        if self.pending == Some(i) {
             self.pending = None;
         }
-        let payload = self.read_payload(at, copies);
+        let payload = self.read_payload(i, copies);
         if self.loader.is_stream {
-            self.release_read(at);
+            self.release_read(i);
         }
         if let Some(count) = &mut self.count {
-            let range = self.loader.index.entry(at).range();
+            let range = self.loader.index.entry(i).range();
             count.add(range.end - range.start)?;
         }
         match payload {
             Ok(payload) => Ok(payload),
-            Err(error) => Err(self.broke_off(at, error)),
+            Err(error) => Err(self.broke_off(i, error)),
         }
     }
 
     /// Notes that a payload could not be read.
     #[cold]
-    fn broke_off(&mut self, at: usize, error: Error) -> Error {
+    fn broke_off(&mut self, i: usize, error: Error) -> Error {
         // A stream that broke off within a payload has no next tensor.
         if matches!(error.category(), Category::File | Category::Io) && !self.loader.is_drained() {
             self.loader.index_reader = ReaderOfIndex::Ended(None);
         }
         // A tensor that cannot be read by us is not wrong at any offset.
-        if error.category() == Category::Call { error } else { error.at(self.offset(at)) }
+        if error.category() == Category::Call { error } else { error.at(self.offset(i)) }
     }
 
     /// Reads on to the next tensor. Returns whether there is one.
@@ -331,27 +325,27 @@ impl<'de> Reader<'de> {
         if let Some(pending) = self.pending.take() {
             self.pass(pending).map_err(|error| error.in_tensor(self.loader.index.label(pending)))?;
         }
-        let at = self.loader.index.len();
-        while self.loader.index.pushed() == at {
+        let i = self.loader.index.len();
+        while self.loader.index.pushed() == i {
             if !self.loader.read_index()? {
                 self.loader.index.names().check_positions(self.loader.index.len())?;
                 return Ok(false);
             }
         }
         // The list of names is the last tensor. An earlier one that begins in the same way is an ordinary tensor.
-        if self.loader.index.pushed() == at + 1 && self.loader.may_be_names(at)? {
-            self.loader.storage.keep(self.loader.index.entry(at).range())?;
-            while self.loader.index.pushed() == at + 1 {
+        if self.loader.index.pushed() == i + 1 && self.loader.may_be_names(i)? {
+            self.loader.storage.keep(self.loader.index.entry(i).range())?;
+            while self.loader.index.pushed() == i + 1 {
                 if !self.loader.read_index()? {
-                    self.loader.take_names(at)?;
+                    self.loader.take_names(i)?;
                     self.unread.renamed();
                     return Ok(false);
                 }
             }
         }
-        self.pending = Some(at);
-        self.unread.grow(at + 1);
-        self.loader.index.to_mut().make_known(at + 1);
+        self.pending = Some(i);
+        self.unread.grow(i + 1);
+        self.loader.index.to_mut().make_known(i + 1);
         self.loader.check_names().map(|()| true)
     }
 
@@ -370,9 +364,9 @@ impl<'de> Reader<'de> {
     }
 
     /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.
-    fn pass(&mut self, at: usize) -> Result<()> {
-        let entry = self.loader.index.entry(at);
-        if !self.unread.is_read(at) {
+    fn pass(&mut self, i: usize) -> Result<()> {
+        let entry = self.loader.index.entry(i);
+        if !self.unread.is_read(i) {
             self.loader.storage.keep(entry.range())?;
         }
         match self.loader.storage.file_len() {
@@ -382,8 +376,8 @@ impl<'de> Reader<'de> {
         }
     }
 
-    fn read_payload(&mut self, at: usize, copies: Copies) -> Result<Payload<'de>> {
-        let entry = self.loader.index.entry(at);
+    fn read_payload(&mut self, i: usize, copies: Copies) -> Result<Payload<'de>> {
+        let entry = self.loader.index.entry(i);
         let is_lent = copies != Copies::All
             && !entry.has_codec()
             && self.loader.storage.borrow(entry.start()..entry.start()).is_some();
@@ -422,8 +416,8 @@ impl<'de> Reader<'de> {
     }
 
     /// Frees what is held of a stream and not needed any more.
-    fn release_read(&mut self, at: usize) {
-        let start = self.offset(at);
+    fn release_read(&mut self, i: usize) {
+        let start = self.offset(i);
         if self.loader.is_in_file_order || self.loader.is_drained() && self.loader.index.is_in_file_order() {
             // The next tensor may be in the same place.
             let next = self.unread.first().map_or(start, |next| self.loader.index.entry(next).needed_from());
@@ -450,10 +444,10 @@ impl ReadMemory {
         if is_shared {
             let shared = self.shared.get_or_insert_with(|| {
                 // This one is among those that were read.
-                let mut read: Vec<_> = (0..index.len()).filter(|at| unread.is_read(*at)).collect();
-                let this = read.iter().position(|at| range(&index.entry(*at)) == range(entry));
-                this.into_iter().for_each(|at| _ = read.swap_remove(at));
-                read.into_iter().map(|at| range(&index.entry(at))).collect()
+                let mut read: Vec<_> = (0..index.len()).filter(|i| unread.is_read(*i)).collect();
+                let this = read.iter().position(|i| range(&index.entry(*i)) == range(entry));
+                this.into_iter().for_each(|i| _ = read.swap_remove(i));
+                read.into_iter().map(|i| range(&index.entry(i))).collect()
             });
             if !shared.insert(range(entry)) {
                 self.bytes -= entry.payload_bytes();

@@ -118,10 +118,10 @@ fn end_of_part(name: &[u8], start: usize) -> usize {
 #[inline]
 pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
     let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
-    for (at, (one, other)) in words.iter().zip(other_words).enumerate() {
+    for (index, (one, other)) in words.iter().zip(other_words).enumerate() {
         let different = u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other);
         if different != 0 {
-            return at * 8 + different.trailing_zeros() as usize / 8;
+            return index * 8 + different.trailing_zeros() as usize / 8;
         }
     }
     let start = words.len().min(other_words.len()) * 8;
@@ -142,8 +142,9 @@ mod tests {
 
     #[test]
     fn structs_lists_and_maps_write_names_in_the_order_of_a_tree() {
-        let list: Vec<String> =
-            (0..1200).flat_map(|at| ["w", "b", "norm.scale", "norm.b"].map(|name| format!("l.{at}.{name}"))).collect();
+        let list: Vec<String> = (0..1200)
+            .flat_map(|index| ["w", "b", "norm.scale", "norm.b"].map(|name| format!("l.{index}.{name}")))
+            .collect();
         let mut sorted = list.clone();
         sorted.sort();
         for names in [list, sorted] {
@@ -167,7 +168,7 @@ mod tests {
             assert!(!has_tree_order(names), "{names:?}");
         }
         // Many parts that do not ascend are not compared.
-        let many: Vec<String> = (0..40).map(|at| ((at * 7) % 40).to_string()).collect();
+        let many: Vec<String> = (0..40).map(|index| ((index * 7) % 40).to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(has_tree_order(&many[..TreeOrder::FEW]) && !has_tree_order(&many));
     }
@@ -177,15 +178,15 @@ mod tests {
         let names = ["a", "b", "a.a", "a.b", "b.a", "a.b.a", "", ".", "a."];
         let starts_with = |name: &str, parts: &str| name.strip_prefix(parts).is_some_and(|rest| rest.starts_with('.'));
         for number in 0..names.len().pow(4) {
-            let list: Vec<&str> = (0..4).map(|at| names[number / names.len().pow(at) % names.len()]).collect();
-            let repeats =
-                (0..4).any(|at| list[..at].iter().any(|name| *name == list[at] || starts_with(list[at], name)));
-            let contains = (0..4).any(|at| list[..at].iter().any(|name| starts_with(name, list[at])));
+            let list: Vec<&str> = (0..4).map(|index| names[number / names.len().pow(index) % names.len()]).collect();
+            let repeats = (0..4)
+                .any(|index| list[..index].iter().any(|name| *name == list[index] || starts_with(list[index], name)));
+            let contains = (0..4).any(|index| list[..index].iter().any(|name| starts_with(name, list[index])));
             // The first parts of a name that come again after other ones.
-            let returns = (2..4).any(|at| {
-                let dots = list[at].match_indices('.').map(|(dot, _)| &list[at][..dot]);
+            let returns = (2..4).any(|index| {
+                let dots = list[index].match_indices('.').map(|(dot, _)| &list[index][..dot]);
                 dots.into_iter().any(|parts| {
-                    !starts_with(list[at - 1], parts) && list[..at].iter().any(|name| starts_with(name, parts))
+                    !starts_with(list[index - 1], parts) && list[..index].iter().any(|name| starts_with(name, parts))
                 })
             });
             assert_eq!(has_tree_order(&list), !repeats && !contains && !returns, "{list:?}");

@@ -24,8 +24,8 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
     let file = ZipFile { file: RefCell::new(file), len };
     let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
     let archive = archive.map_err(|(_, error)| {
-        let at = error.eocd_offset().unwrap_or(len);
-        zip_error(error, at)
+        let index = error.eocd_offset().unwrap_or(len);
+        zip_error(error, index)
     })?;
     Ok((archive, buffer))
 }
@@ -79,9 +79,10 @@ pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeader
     let before = LocalHeader::BYTES as u64 + name.len() as u64 + u64::from(header.u16(LocalHeader::EXTRA));
     let start = offset.saturating_add(before);
     let (len, left) = (record.compressed_size_hint(), archive.directory_offset().saturating_sub(start));
-    match len <= left {
-        true => Ok(start..start + len),
-        false => Err(Error::new(ErrorKind::Truncated { needed: len, left }).at(start)),
+    if len <= left {
+        Ok(start..start + len)
+    } else {
+        Err(Error::new(ErrorKind::Truncated { needed: len, left }).at(start))
     }
 }
 
@@ -105,12 +106,12 @@ impl LocalHeader<'_> {
     const ENCRYPTED: u16 = 1;
     const SIZES_FOLLOW: u16 = 8;
 
-    fn u16(&self, at: usize) -> u16 {
-        u16::from_le_bytes(self.0[at..at + 2].try_into().expect("two bytes"))
+    fn u16(&self, index: usize) -> u16 {
+        u16::from_le_bytes(self.0[index..index + 2].try_into().expect("two bytes"))
     }
 
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_le_bytes(self.0[at..at + 4].try_into().expect("four bytes"))
+    fn u32(&self, index: usize) -> u32 {
+        u32::from_le_bytes(self.0[index..index + 4].try_into().expect("four bytes"))
     }
 
     /// Compares the header with the directory, as two readers of which one follows each would see two files.
@@ -148,10 +149,10 @@ impl LocalHeader<'_> {
             ("bytes", Self::LEN, record.uncompressed_size_hint()),
             ("as its CRC-32", Self::CRC32, record.crc32().into()),
         ];
-        for (what, at, expected) in numbers {
+        for (what, index, expected) in numbers {
             // Some writers leave them out, and sizes of 64 bits are elsewhere.
-            let found = self.u32(at);
-            if found != 0 && (found != u32::MAX || at == Self::CRC32) && u64::from(found) != expected {
+            let found = self.u32(index);
+            if found != 0 && (found != u32::MAX || index == Self::CRC32) && u64::from(found) != expected {
                 return Err(disagrees("has", &format!("{found} {what}"), &expected.to_string()));
             }
         }
@@ -367,7 +368,7 @@ impl OtherArchive {
 
     /// Returns the end of a message: that it looks like another archive.
     pub(crate) fn text(&self) -> String {
-        let found = self.sure.or(self.likely).and_then(|at| OTHERS.get(at));
+        let found = self.sure.or(self.likely).and_then(|index| OTHERS.get(index));
         found.map_or_else(String::new, |other| format!("; it looks like {}: it has `{}`", other.what, other.member))
     }
 }
@@ -388,12 +389,12 @@ impl ReaderAt for ZipFile<'_> {
 }
 
 /// Converts an error of the zip reader. `at` is the offset of what it was reading.
-pub(crate) fn zip_error(error: rawzip::Error, at: u64) -> Error {
+pub(crate) fn zip_error(error: rawzip::Error, index: u64) -> Error {
     use rawzip::ErrorKind as Kind;
     let what = match error.into_kind() {
-        Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(at),
+        Kind::IO(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Error::from(error).at(index),
         // The directory is looked for from the end of the file.
-        Kind::MissingEndOfCentralDirectory if at == 0 => "the file is empty".to_owned(),
+        Kind::MissingEndOfCentralDirectory if index == 0 => "the file is empty".to_owned(),
         Kind::MissingEndOfCentralDirectory => CUT_OFF.to_owned(),
         Kind::InvalidEndOfCentralDirectory => {
             "the zip archive is damaged: the end of its directory contradicts the file".to_owned()
@@ -404,7 +405,7 @@ pub(crate) fn zip_error(error: rawzip::Error, at: u64) -> Error {
         Kind::IO(_) | Kind::Eof => "the zip archive is damaged: it ends within a record".to_owned(),
         _ => "the zip archive is damaged: a record contradicts itself".to_owned(),
     };
-    malformed(what).at(at)
+    malformed(what).at(index)
 }
 
 fn malformed(what: String) -> Error {

@@ -95,7 +95,7 @@ fn read_slice<'de>(
     limits: &Limits,
     read: ReadValue<'_, 'de>,
 ) -> Result<()> {
-    read_with(Deserializer::of_slice(reading, file, limits.clone()), reading, read)
+    read_with(Deserializer::with_slice(reading, file, limits.clone()), reading, read)
         .map_err(|error| foreign::or_other(error, &reading.spec, file))
 }
 
@@ -105,7 +105,9 @@ fn read_stream(
     limits: &Limits,
     read: &mut dyn FnMut(&mut Deserializer<'_>) -> Result<()>,
 ) -> Result<()> {
-    read_with(Deserializer::of_reader(reading, reader, limits.clone()), reading, &mut |deserializer| read(deserializer))
+    read_with(Deserializer::with_reader(reading, reader, limits.clone()), reading, &mut |deserializer| {
+        read(deserializer)
+    })
 }
 
 fn read_with<'de>(

@@ -183,10 +183,10 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
         Err(self.refuse("a string"))
     }
 
-    fn serialize_unit_variant(self, name: &'static str, at: u32, variant: &'static str) -> Result<()> {
+    fn serialize_unit_variant(self, name: &'static str, index: u32, variant: &'static str) -> Result<()> {
         let Some(header) = &mut self.serde.header else { return Err(self.refuse("an enum")) };
         match name {
-            token::DTYPE => header.dtype = Dtype::ALL.get(at as usize).copied(),
+            token::DTYPE => header.dtype = Dtype::ALL.get(index as usize).copied(),
             _ => header.variant = Some(variant),
         }
         Ok(())

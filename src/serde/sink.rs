@@ -66,7 +66,7 @@ impl Serialize for SerdePart<'_> {
                 serializer.serialize_newtype_variant(token::TIED, 0, to, &Self::Value(value, adapt))
             }
             Self::Dtype(dtype) => serializer.serialize_unit_variant(token::DTYPE, dtype as u32, dtype.name()),
-            Self::Dims(dims) => serialize_list(serializer, dims.len(), &mut |at| Self::Number(dims[at])),
+            Self::Dims(dims) => serialize_list(serializer, dims.len(), &mut |i| Self::Number(dims[i])),
             Self::Layout(layout) => match layout {
                 Layout::RowMajor => serializer.serialize_unit_variant(token::LAYOUT, 0, token::ROW_MAJOR),
                 Layout::DimOrder(order) => {
@@ -83,7 +83,7 @@ impl Serialize for SerdePart<'_> {
                     Err(to_ser(ErrorKind::Unsupported { what, instead }.into()))
                 }
             },
-            Self::DimOrder(order) => serialize_list(serializer, order.len(), &mut |at| Self::Byte(order[at])),
+            Self::DimOrder(order) => serialize_list(serializer, order.len(), &mut |i| Self::Byte(order[i])),
             Self::Number(number) => serializer.serialize_u64(number as u64),
             Self::Byte(byte) => serializer.serialize_u8(byte),
             Self::Payload(bytes) => bytes.serialize(serializer),
@@ -131,8 +131,8 @@ fn serialize_list<'a, S: Serializer>(
     item: &mut dyn FnMut(usize) -> SerdePart<'a>,
 ) -> Result<S::Ok, S::Error> {
     let mut seq = serializer.serialize_seq(Some(len))?;
-    for at in 0..len {
-        seq.serialize_element(&item(at))?;
+    for i in 0..len {
+        seq.serialize_element(&item(i))?;
     }
     seq.end()
 }
@@ -184,7 +184,7 @@ impl<S: Serializer> Sink for SerdeSink<S> {
 
     fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
         let serializer = self.take()?;
-        self.set(serialize_list(serializer, items.len(), &mut |at| SerdePart::Value(items.item(at), adapt)))
+        self.set(serialize_list(serializer, items.len(), &mut |i| SerdePart::Value(items.item(i), adapt)))
     }
 
     fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
@@ -233,8 +233,8 @@ fn serialize_fields<S: Serializer>(
 
 fn serialize_tuple<S: Serializer>(serializer: S, items: &dyn List, adapt: &Adapt) -> Result<S::Ok, S::Error> {
     let mut tuple = serializer.serialize_tuple(items.len())?;
-    for at in 0..items.len() {
-        tuple.serialize_element(&SerdePart::Value(items.item(at), adapt))?;
+    for i in 0..items.len() {
+        tuple.serialize_element(&SerdePart::Value(items.item(i), adapt))?;
     }
     tuple.end()
 }

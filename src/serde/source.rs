@@ -129,7 +129,7 @@ impl<'de> Source<'de> for Nothing {
 
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()> {
         let mut required = def.fields.iter().enumerate().filter(|(_, field)| !field.optional);
-        required.try_for_each(|(at, _)| each(at, self))
+        required.try_for_each(|(index, _)| each(index, self))
     }
 
     fn list(&mut self, _: EachPart<'_, 'de>) -> Result<()> {
@@ -137,7 +137,7 @@ impl<'de> Source<'de> for Nothing {
     }
 
     fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()> {
-        (0..len).try_for_each(|at| each(at, self))
+        (0..len).try_for_each(|index| each(index, self))
     }
 
     fn map(&mut self, _: KeyPart, _: EachEntry<'_, 'de>) -> Result<()> {
@@ -206,7 +206,7 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::List(Some(len), _) => deserializer.deserialize_tuple(len, self),
             Self::Map(..) => deserializer.deserialize_map(self),
             Self::Option(_) => deserializer.deserialize_option(self),
-            Self::Value(at, each) => drive(deserializer, &mut |source| each(at, source)),
+            Self::Value(index, each) => drive(deserializer, &mut |source| each(index, source)),
             Self::Entry(key, each) => drive(deserializer, &mut |source| each(key, source)),
             // Our own deserializer must know how much of a name the key is.
             Self::Key(KeyPart::First, _) if is_ours::<D::Error>() => {
@@ -301,9 +301,9 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
         match self {
-            Self::Name(names, at) => {
+            Self::Name(names, index) => {
                 let found = names.iter().position(|name| *name == text);
-                *at = found.ok_or_else(|| E::unknown_variant(text, names))?;
+                *index = found.ok_or_else(|| E::unknown_variant(text, names))?;
                 Ok(())
             }
             part => part.text(text).map_err(to_de),
@@ -385,7 +385,7 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
     }
 
     fn visit_enum<A: EnumAccess<'de>>(self, access: A) -> Result<(), A::Error> {
-        let mut at = 0;
+        let mut index = 0;
         if let Self::Metadata(_, place) = self {
             return access.variant_seed(Request::Variant(place))?.1.unit_variant();
         }
@@ -395,13 +395,13 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
             Self::Ignored => return access.variant_seed(Request::Ignored)?.1.newtype_variant_seed(Request::Ignored),
             _ => return self.refuse(Unexpected::Enum).map_err(to_de),
         };
-        let ((), variant) = access.variant_seed(Request::Name(names, &mut at))?;
+        let ((), variant) = access.variant_seed(Request::Name(names, &mut index))?;
         let (mut order, mut entries) = (Vec::new(), 0);
-        match self.variant_value(at, &mut order, &mut entries) {
+        match self.variant_value(index, &mut order, &mut entries) {
             Some(value) => variant.newtype_variant_seed(value)?,
             None => variant.unit_variant()?,
         }
-        self.set_variant(at, &order, entries).map_err(to_de)
+        self.set_variant(index, &order, entries).map_err(to_de)
     }
 }
 
@@ -458,7 +458,7 @@ impl<A, E: serde::de::Error> Access<A, E> {
     fn end(self, read: Result<(), Failure>) -> Result<(), E> {
         read.map_err(|failure| match (failure, self.error) {
             (_, Some(error)) => error,
-            (Failure::Length(at, expected), _) => E::invalid_length(at, &expected.as_str()),
+            (Failure::Length(index, expected), _) => E::invalid_length(index, &expected.as_str()),
             (Failure::Missing(field), _) => E::missing_field(field),
             (Failure::Twice(field), _) => E::duplicate_field(field),
             (Failure::Other(error), _) => to_de(error),
@@ -491,10 +491,10 @@ impl<'de> Request<'_, 'de> {
     fn read_items(self, items: &mut dyn DynSeqAccess<'de>) -> Result<(), Failure> {
         match self {
             Self::Tensor(spec, loaded) => {
-                let missing = |at| Failure::Length(at, "a tensor's dtype, shape, layout and data".to_owned());
+                let missing = |index| Failure::Length(index, "a tensor's dtype, shape, layout and data".to_owned());
                 let mut header = TensorHeader::default();
-                for at in 0..3 {
-                    items.next(header.part(at))?.then_some(()).ok_or_else(|| missing(at))?;
+                for index in 0..3 {
+                    items.next(header.part(index))?.then_some(()).ok_or_else(|| missing(index))?;
                 }
                 let info = header.info()?;
                 spec.check(&info).map_err(Error::from)?;
@@ -502,19 +502,19 @@ impl<'de> Request<'_, 'de> {
             }
             // Fields in order, from formats without names.
             Self::Fields(def, each) => {
-                for (at, field) in def.fields.iter().enumerate() {
-                    if !items.next(Request::Value(at, &mut *each))? && !field.optional {
-                        return Err(Failure::Length(at, expected(&Request::Fields(def, each))));
+                for (index, field) in def.fields.iter().enumerate() {
+                    if !items.next(Request::Value(index, &mut *each))? && !field.optional {
+                        return Err(Failure::Length(index, expected(&Request::Fields(def, each))));
                     }
                 }
             }
             Self::List(len, each) => {
-                let mut at = 0;
-                while len != Some(at) {
-                    match (items.next(Request::Value(at, &mut *each))?, len) {
-                        (true, _) => at += 1,
+                let mut index = 0;
+                while len != Some(index) {
+                    match (items.next(Request::Value(index, &mut *each))?, len) {
+                        (true, _) => index += 1,
                         (false, None) => break,
-                        (false, Some(_)) => return Err(Failure::Length(at, expected(&Request::List(len, each)))),
+                        (false, Some(_)) => return Err(Failure::Length(index, expected(&Request::List(len, each)))),
                     }
                 }
             }
@@ -572,8 +572,13 @@ impl<'de> Request<'_, 'de> {
     }
 
     /// Returns the value of a variant of a layout, if it has one.
-    fn variant_value<'x>(&self, at: usize, order: &'x mut Vec<u8>, entries: &'x mut u64) -> Option<Request<'x, 'de>> {
-        match (self, token::LAYOUTS.get(at)) {
+    fn variant_value<'x>(
+        &self,
+        index: usize,
+        order: &'x mut Vec<u8>,
+        entries: &'x mut u64,
+    ) -> Option<Request<'x, 'de>> {
+        match (self, token::LAYOUTS.get(index)) {
             (Self::Layout(_), Some(&token::DIM_ORDER)) => Some(Request::DimOrder(order)),
             (Self::Layout(_), Some(&token::COO)) => Some(Request::Number(entries)),
             _ => None,
@@ -581,11 +586,11 @@ impl<'de> Request<'_, 'de> {
     }
 
     /// Keeps a dtype or a layout.
-    fn set_variant(self, at: usize, order: &[u8], entries: u64) -> Result<()> {
+    fn set_variant(self, index: usize, order: &[u8], entries: u64) -> Result<()> {
         match self {
-            Self::Dtype(dtype) => *dtype = Dtype::ALL.get(at).copied(),
+            Self::Dtype(dtype) => *dtype = Dtype::ALL.get(index).copied(),
             Self::Layout(layout) => {
-                *layout = Some(match token::LAYOUTS[at] {
+                *layout = Some(match token::LAYOUTS[index] {
                     token::ROW_MAJOR => Layout::RowMajor,
                     token::BLOB => Layout::Blob,
                     token::DIM_ORDER => Layout::DimOrder(DimOrder::new(order)?),
@@ -641,22 +646,22 @@ fn read_fields<'de>(
 ) -> Result<(), Failure> {
     let fields = def.fields;
     let mut given = vec![false; fields.len()];
-    let mut at = 0;
-    while entries.next_key(Request::FieldName(def, &mut at))? {
-        match given.get_mut(at) {
+    let mut index = 0;
+    while entries.next_key(Request::FieldName(def, &mut index))? {
+        match given.get_mut(index) {
             None => entries.value(Request::Ignored)?,
-            Some(true) => return Err(Failure::Twice(fields[at].name)),
+            Some(true) => return Err(Failure::Twice(fields[index].name)),
             Some(given) => {
                 *given = true;
-                entries.value(Request::Value(at, &mut *each))?;
+                entries.value(Request::Value(index, &mut *each))?;
             }
         }
-        at += 1;
+        index += 1;
     }
     // Here the format still knows the place for its message.
-    for (at, field) in fields.iter().enumerate().filter(|(at, field)| !given[*at] && !field.optional) {
+    for (index, field) in fields.iter().enumerate().filter(|(index, field)| !given[*index] && !field.optional) {
         let nothing: &mut dyn Source<'de> = &mut Nothing { skips_unknown: def.allow_unknown };
-        each(at, nothing).map_err(|error| match error.kind() {
+        each(index, nothing).map_err(|error| match error.kind() {
             ErrorKind::Missing { .. } => Failure::Missing(field.name),
             _ => Failure::Other(error),
         })?;
@@ -773,8 +778,8 @@ impl Request<'_, '_> {
             Self::Metadata(_, place) | Self::Variant(place) => *place = Some(MetadataValue::U64(number)),
             Self::FieldName(_, place) => *place = as_usize(number)?,
             Self::Name(names, place) => match as_usize(number)? {
-                at if at < names.len() => *place = at,
-                at => return Err(message(format!("{at} is not the number of one of {}", names.join(", ")))),
+                index if index < names.len() => *place = index,
+                index => return Err(message(format!("{index} is not the number of one of {}", names.join(", ")))),
             },
             _ => return self.refuse(Unexpected::Unsigned(number)).map_err(to_de),
         }
@@ -785,14 +790,14 @@ impl Request<'_, '_> {
         match self {
             Self::Key(_, place) => text.clone_into(place),
             Self::Metadata(_, place) | Self::Variant(place) => *place = Some(MetadataValue::Text(text.to_owned())),
-            Self::FieldName(def, at) => {
+            Self::FieldName(def, index) => {
                 let fields = def.fields;
-                if fields.get(*at).is_some_and(|field| field.name == text) {
+                if fields.get(*index).is_some_and(|field| field.name == text) {
                     return Ok(());
                 }
                 let is_named = |field: &FieldDef| field.name == text || field.aliases.contains(&text);
-                *at = match fields.iter().position(is_named) {
-                    Some(at) => at,
+                *index = match fields.iter().position(is_named) {
+                    Some(index) => index,
                     None if def.allow_unknown => fields.len(),
                     None => {
                         let expected = fields.iter().map(|field| field.name.to_owned()).collect();

@@ -145,10 +145,7 @@ fn magnitudes<A: Element + Pod>(bytes: &[u8], to_f64: impl Fn(A) -> f64, take: &
         let magnitudes = &mut magnitudes[..numbers.len()];
         for (number, magnitude) in numbers.iter().zip(&mut *magnitudes) {
             let [real, imaginary] = number.map(&to_f64);
-            *magnitude = match real.is_nan() || imaginary.is_nan() {
-                true => f64::NAN,
-                false => real.hypot(imaginary),
-            };
+            *magnitude = if real.is_nan() || imaginary.is_nan() { f64::NAN } else { real.hypot(imaginary) };
         }
         take(Chunk::F64(magnitudes));
     });

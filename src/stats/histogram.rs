@@ -13,7 +13,7 @@ use crate::threads::in_order;
 /// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 1.5, 2.0], [4])?;
-/// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
+/// let mut stats = Stats::from_info(tensor.info()).expect("f32 is numeric");
 /// stats.update(tensor.as_bytes());
 /// let mut histogram = stats.histogram(2).expect("there are elements");
 /// histogram.update(tensor.as_bytes());
@@ -35,8 +35,8 @@ impl Histogram {
     pub(super) fn new(elements: Elements, skip: usize, min: f64, max: f64, bins: usize) -> Self {
         // Between equal numbers there is only one bin.
         let bins = if min < max { bins.max(1) } else { 1 };
-        let edge = |at: usize| {
-            let part = at as f64 / bins as f64;
+        let edge = |index: usize| {
+            let part = index as f64 / bins as f64;
             // `max - min` might overflow.
             min * (1.0 - part) + max * part
         };
@@ -112,7 +112,7 @@ fn count<F: Copy + Into<f64>>(edges: &[f64], counts: &mut [u64], elements: &[F])
 /// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 4.0], [3])?;
-/// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
+/// let mut stats = Stats::from_info(tensor.info()).expect("f32 is numeric");
 /// stats.write_all(tensor.as_bytes())?;
 /// let mut histogram = stats.histogram(2).expect("there are finite elements");
 /// histogram.write_all(tensor.as_bytes())?;

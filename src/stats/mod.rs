@@ -35,7 +35,7 @@ use quantiles::Quantiles;
 /// use tensorfile::{Dtype, Tensor};
 ///
 /// let tensor = Tensor::from_slice(&[0.0_f32, 1.0, 2.0, 5.0, f32::NAN], [5])?;
-/// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+/// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
 /// stats.update(tensor.as_bytes());
 /// assert_eq!((stats.count(), stats.nans(), stats.zeros()), (5, 1, 1));
 /// assert_eq!((stats.min().unwrap().to_string(), stats.max().unwrap().to_string()), ("0".into(), "5".into()));
@@ -67,11 +67,11 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::Dtype;
     ///
-    /// assert!(Stats::of(Dtype::Bf16).is_some() && Stats::of(Dtype::C64).is_some());
-    /// assert!(Stats::of(Dtype::Bits16).is_none());
+    /// assert!(Stats::new(Dtype::Bf16).is_some() && Stats::new(Dtype::C64).is_some());
+    /// assert!(Stats::new(Dtype::Bits16).is_none());
     /// ```
     #[must_use]
-    pub fn of(dtype: Dtype) -> Option<Self> {
+    pub fn new(dtype: Dtype) -> Option<Self> {
         Self::after(dtype, 0)
     }
 
@@ -84,15 +84,15 @@ impl Stats {
     /// use tensorfile::CooTensor;
     ///
     /// let sparse = CooTensor::new([1000], vec![3, 7], vec![1.0_f32, 2.0])?.to_tensor();
-    /// let mut stats = Stats::of_tensor(sparse.info()).expect("f32 is numeric");
+    /// let mut stats = Stats::from_info(sparse.info()).expect("f32 is numeric");
     /// stats.update(sparse.as_bytes());
     /// assert_eq!(stats.count(), 2);
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn of_tensor(info: &TensorInfo) -> Option<Self> {
+    pub fn from_info(info: &TensorInfo) -> Option<Self> {
         match info.layout {
-            Layout::RowMajor | Layout::DimOrder(_) => Self::of(info.dtype),
+            Layout::RowMajor | Layout::DimOrder(_) => Self::new(info.dtype),
             Layout::Coo { entries } => Self::after(info.dtype, info.payload_bytes()? - info.dtype.bytes_for(entries)?),
             Layout::Blob | Layout::Unknown(_) => None,
         }
@@ -111,7 +111,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric").without_quantiles();
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric").without_quantiles();
     /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
     /// assert_eq!((stats.mean(), stats.quantiles(&[0.5])), (Some(2.0), None));
     /// # Ok::<(), tensorfile::Error>(())
@@ -127,7 +127,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::Dtype;
     ///
-    /// let mut stats = Stats::of(Dtype::U16).expect("u16 is numeric");
+    /// let mut stats = Stats::new(Dtype::U16).expect("u16 is numeric");
     /// stats.update(&[1]);                     // the first half of an element
     /// stats.update(&[0, 3, 0]);
     /// assert_eq!((stats.count(), stats.mean()), (2, Some(2.0)));
@@ -167,7 +167,7 @@ impl Stats {
     /// use tensorfile::{Dtype, Tensor};
     ///
     /// let part = |elements: &[f32]| {
-    ///     let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    ///     let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     ///     stats.update(Tensor::from_slice(elements, [elements.len()])?.as_bytes());
     ///     Ok::<_, tensorfile::Error>(stats)
     /// };
@@ -202,7 +202,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.count(), 5);
     /// # Ok::<(), tensorfile::Error>(())
@@ -218,7 +218,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, f32::INFINITY, 5.0, f32::NAN, f32::NAN], [5])?.as_bytes());
     /// assert_eq!((stats.first_nan(), stats.first_infinity()), (Some(3), Some(1)));
     /// # Ok::<(), tensorfile::Error>(())
@@ -240,7 +240,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.nans(), 1);
     /// # Ok::<(), tensorfile::Error>(())
@@ -256,7 +256,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!((stats.positive_infinities(), stats.negative_infinities()), (1, 0));
     /// # Ok::<(), tensorfile::Error>(())
@@ -278,7 +278,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.zeros(), 1);
     /// # Ok::<(), tensorfile::Error>(())
@@ -294,7 +294,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.min().map(|min| min.to_string()).as_deref(), Some("0"));
     /// # Ok::<(), tensorfile::Error>(())
@@ -311,7 +311,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::Dtype;
     ///
-    /// let mut stats = Stats::of(Dtype::U64).expect("u64 is numeric");
+    /// let mut stats = Stats::new(Dtype::U64).expect("u64 is numeric");
     /// stats.update(&u64::MAX.to_le_bytes());
     /// assert_eq!(stats.max(), Some(Number::Integer(u64::MAX.into())));    // exactly, which no f64 is
     /// ```
@@ -335,7 +335,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.mean(), Some(2.0));
     /// # Ok::<(), tensorfile::Error>(())
@@ -351,7 +351,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
     /// assert_eq!(stats.std(), Some(1.0));
     /// # Ok::<(), tensorfile::Error>(())
@@ -379,7 +379,7 @@ impl Stats {
     /// use tensorfile::stats::Stats;
     /// use tensorfile::{Dtype, Tensor};
     ///
-    /// let mut stats = Stats::of(Dtype::F32).expect("f32 is numeric");
+    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
     /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
     /// assert_eq!(stats.quantiles(&[0.0, 0.5, 1.0]), Some(vec![0.0, 1.0, 5.0]));
     /// # Ok::<(), tensorfile::Error>(())
@@ -401,7 +401,7 @@ impl Stats {
     /// use tensorfile::Tensor;
     ///
     /// let tensor = Tensor::from_slice(&[0_i64, 1, 2, 3, 4, 10], [6])?;
-    /// let mut stats = Stats::of_tensor(tensor.info()).expect("i64 is numeric");
+    /// let mut stats = Stats::from_info(tensor.info()).expect("i64 is numeric");
     /// stats.update(tensor.as_bytes());
     /// let mut histogram = stats.histogram(5).expect("there are elements");
     /// histogram.update(tensor.as_bytes());
@@ -434,7 +434,7 @@ impl PartStats {
             Chunk::F32(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F32(finite)))),
             Chunk::F64(chunk) => self.moments.push(Moments::of(chunk, |finite| take(Chunk::F64(finite)))),
             Chunk::Integers(integers) => {
-                self.moments.push(Moments::of_integers(&integers));
+                self.moments.push(Moments::from_integers(&integers));
                 self.exact_range = join(self.exact_range, Some((integers.min, integers.max)));
                 take(Chunk::Integers(integers));
             }
@@ -463,7 +463,7 @@ fn join(one: Option<(i128, i128)>, other: Option<(i128, i128)>) -> Option<(i128,
 /// use tensorfile::Tensor;
 ///
 /// let tensor = Tensor::from_slice(&[1.0_f32, 3.0], [2])?;
-/// let mut stats = Stats::of_tensor(tensor.info()).expect("f32 is numeric");
+/// let mut stats = Stats::from_info(tensor.info()).expect("f32 is numeric");
 /// stats.write_all(tensor.as_bytes())?;
 /// assert_eq!(stats.mean(), Some(2.0));
 /// # Ok::<(), tensorfile::Error>(())

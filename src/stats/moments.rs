@@ -119,7 +119,7 @@ impl Moments {
     }
 
     /// Returns those of up to a chunk of integers.
-    pub(super) fn of_integers(integers: &Integers<'_>) -> Self {
+    pub(super) fn from_integers(integers: &Integers<'_>) -> Self {
         let Integers { rounded, distances, min, max, sum } = *integers;
         let all = widest(sums_of, distances).with_squares(distances);
         Self {

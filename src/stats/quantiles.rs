@@ -129,8 +129,8 @@ impl BinCounts {
         let bins = &mut bins[..elements.len()];
         widest(each, (elements, F::nearest(self.center), &mut *bins));
         let mut left = &*bins;
-        while let Some(at) = count(&self.pages, &mut self.counts, &mut self.carries, left) {
-            left = &left[at..];
+        while let Some(index) = count(&self.pages, &mut self.counts, &mut self.carries, left) {
+            left = &left[index..];
             self.add_page(left[0]);
         }
     }
@@ -158,11 +158,14 @@ impl BinCounts {
 
     /// Returns the bins that are not empty in ascending order, with their numbers of elements.
     fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
-        let pages = (0..).step_by(PAGE as usize).zip(&self.pages).filter(|(_, at)| **at != NO_PAGE);
-        let bins = pages.flat_map(|(first, at)| (first..).zip(&self.counts[*at as usize..][..PAGE as usize]));
-        let carried = |bin| match self.carries.is_empty() {
-            true => 0,
-            false => (self.carries.iter().filter(|carry| **carry == bin).count() as u64) << u32::BITS,
+        let pages = (0..).step_by(PAGE as usize).zip(&self.pages).filter(|(_, index)| **index != NO_PAGE);
+        let bins = pages.flat_map(|(first, index)| (first..).zip(&self.counts[*index as usize..][..PAGE as usize]));
+        let carried = |bin| {
+            if self.carries.is_empty() {
+                0
+            } else {
+                (self.carries.iter().filter(|carry| **carry == bin).count() as u64) << u32::BITS
+            }
         };
         bins.map(move |(bin, count)| (bin, u64::from(*count) + carried(bin))).filter(|(_, count)| *count > 0)
     }
@@ -170,8 +173,10 @@ impl BinCounts {
 
 /// Counts bins up to the first one that has no page, and returns its position.
 fn count(pages: &[u32], counts: &mut [u32], carries: &mut Vec<u32>, bins: &[u32]) -> Option<usize> {
-    for (at, &bin) in bins.iter().enumerate() {
-        let Some(count) = counts.get_mut((pages[(bin / PAGE) as usize] + bin % PAGE) as usize) else { return Some(at) };
+    for (index, &bin) in bins.iter().enumerate() {
+        let Some(count) = counts.get_mut((pages[(bin / PAGE) as usize] + bin % PAGE) as usize) else {
+            return Some(index);
+        };
         *count = count.wrapping_add(1);
         if *count == 0 {
             carries.push(bin);
@@ -190,10 +195,7 @@ impl Quantiles {
     /// Creates quantiles without elements, which come as `f32` or as `f64`. `are_wide`: they may have more bits than
     /// bins.
     pub(super) fn new(are_f32: bool, are_wide: bool) -> Self {
-        match are_f32 {
-            true => Self::OfF32(Sample::new(are_wide)),
-            false => Self::OfF64(Sample::new(are_wide)),
-        }
+        if are_f32 { Self::OfF32(Sample::new(are_wide)) } else { Self::OfF64(Sample::new(are_wide)) }
     }
 
     /// Adds up to a chunk of finite elements.
@@ -374,8 +376,8 @@ impl<F: Real> Sample<F> {
         let nth = |&n: &u64| {
             while end <= n {
                 // Rounding may have passed the last element.
-                let Some((at, count)) = bins.next() else { return f64::INFINITY };
-                bin = at;
+                let Some((index, count)) = bins.next() else { return f64::INFINITY };
+                bin = index;
                 end += count;
             }
             F::of_bin(bin) + counts.center

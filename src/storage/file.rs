@@ -69,8 +69,8 @@ impl JoinedFiles {
 
     /// Returns the number of the file that an offset is in, and where that file begins.
     fn part(&self, offset: u64) -> (usize, u64) {
-        let at = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
-        (at, self.starts[at])
+        let index = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
+        (index, self.starts[index])
     }
 }
 
@@ -230,8 +230,8 @@ impl FileStorage {
         match self {
             #[cfg(feature = "shards")]
             Self::Joined(joined) => {
-                let (at, start) = joined.part(offset);
-                (&joined.parts[at], offset - start)
+                let (index, start) = joined.part(offset);
+                (&joined.parts[index], offset - start)
             }
             _ => (self, offset),
         }
@@ -287,7 +287,7 @@ impl FileStorage {
             Self::Mapped(mapping) => mapping.bytes()?,
             _ => return None,
         };
-        Some(usize::try_from(offset).ok().and_then(|at| bytes.get(at..)).unwrap_or_default())
+        Some(usize::try_from(offset).ok().and_then(|index| bytes.get(index..)).unwrap_or_default())
     }
 
     /// Returns a range, if it is in memory.
@@ -323,10 +323,7 @@ impl FileStorage {
         let needed = bytes.len() as u64;
         threads::fill(bytes, &|start, part| {
             let read = self.read_some(offset.saturating_add(start as u64), part)?;
-            match read == part.len() {
-                true => Ok(()),
-                false => Err(truncated(offset, needed, (start + read) as u64)),
-            }
+            if read == part.len() { Ok(()) } else { Err(truncated(offset, needed, (start + read) as u64)) }
         })
     }
 

@@ -27,10 +27,10 @@ impl Headers {
     /// Returns the bytes from `offset` to the end of the run that it is in.
     fn rest(&self, offset: u64) -> &[u8] {
         let after = self.runs.partition_point(|(start, _)| *start <= offset);
-        let Some((start, from)) = after.checked_sub(1).and_then(|at| self.runs.get(at)) else { return &[] };
+        let Some((start, from)) = after.checked_sub(1).and_then(|index| self.runs.get(index)) else { return &[] };
         let to = self.runs.get(after).map_or(self.bytes.len(), |(_, from)| *from);
         let run = self.bytes.get(*from..to).unwrap_or_default();
-        usize::try_from(offset - start).ok().and_then(|at| run.get(at..)).unwrap_or_default()
+        usize::try_from(offset - start).ok().and_then(|index| run.get(index..)).unwrap_or_default()
     }
 
     /// Returns `len` bytes from `offset` on.

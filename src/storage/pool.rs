@@ -67,8 +67,8 @@ impl PooledFile {
     /// If it was closed, and its path now leads to nothing or to another file.
     pub(super) fn open(&self) -> io::Result<Arc<File>> {
         let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = state.open.iter().position(|(number, _)| *number == self.number) {
-            let (number, file) = state.open.remove(at).expect("it was just found");
+        if let Some(index) = state.open.iter().position(|(number, _)| *number == self.number) {
+            let (number, file) = state.open.remove(index).expect("it was just found");
             state.open.push_back((number, Arc::clone(&file)));
             return Ok(file);
         }

@@ -57,7 +57,7 @@ impl<'f> FileReader<'f> {
 
     /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the system
     /// reads megabytes from the disk.
-    pub(crate) fn of_index(storage: &'f FileStorage) -> Self {
+    pub(crate) fn with_index(storage: &'f FileStorage) -> Self {
         storage.will_be_read(AccessPattern::Scattered);
         Self { is_index: true, ..Self::new(storage) }
     }
@@ -106,8 +106,8 @@ impl<'f> FileReader<'f> {
 
     #[inline]
     fn in_window(&self, offset: u64, len: usize) -> Option<&[u8]> {
-        let at = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
-        self.window.get(at..at.checked_add(len)?)
+        let index = usize::try_from(offset.checked_sub(self.window_start)?).ok()?;
+        self.window.get(index..index.checked_add(len)?)
     }
 }
 

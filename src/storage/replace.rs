@@ -234,9 +234,10 @@ fn copy_attributes(file: &File, like: &Path) {
         let Ok(len) = listxattr(like, &mut names) else { return };
         let mut value = Vec::new();
         for name in names.get(..len).unwrap_or_default().split(|byte| *byte == 0) {
-            let is_kept = match cfg!(target_os = "macos") {
-                true => !name.is_empty() && !name.starts_with(b"com.apple."),
-                false => name.starts_with(b"user.") || name == b"system.posix_acl_access",
+            let is_kept = if cfg!(target_os = "macos") {
+                !name.is_empty() && !name.starts_with(b"com.apple.")
+            } else {
+                name.starts_with(b"user.") || name == b"system.posix_acl_access"
             };
             if !is_kept {
                 continue;

@@ -54,9 +54,9 @@ impl Rest {
 
     /// Returns up to `most` bytes from `offset` on that are in one block; none past the end.
     pub(super) fn piece(&self, offset: u64, most: u64) -> &[u8] {
-        let at = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX);
-        let block = self.blocks.get(at / BLOCK).map(Vec::as_slice).unwrap_or_default();
-        let piece = block.get(at % BLOCK..).unwrap_or_default();
+        let index = offset.checked_sub(self.start).and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX);
+        let block = self.blocks.get(index / BLOCK).map(Vec::as_slice).unwrap_or_default();
+        let piece = block.get(index % BLOCK..).unwrap_or_default();
         &piece[..piece.len().min(usize::try_from(most).unwrap_or(usize::MAX))]
     }
 

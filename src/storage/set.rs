@@ -54,9 +54,9 @@ impl FileSet {
             look(path).map_err(|error| named(path, error))?;
         }
         self.folder.set_replaced(paths, replaced).map_err(|error| named(index, error))?;
-        for (at, path) in paths.iter().enumerate() {
+        for (i, path) in paths.iter().enumerate() {
             before(ReplaceStep::Rename)?;
-            self.folder.place(&at.to_string(), path).map_err(|error| named(path, error))?;
+            self.folder.place(&i.to_string(), path).map_err(|error| named(path, error))?;
         }
         // The index must not reach the disk before the names of its files.
         before(ReplaceStep::SyncFolder)?;

@@ -177,14 +177,14 @@ impl<R: Read> Stream<R> {
             return Some(Ok(()));
         }
         let rest = self.rest.as_ref().filter(|rest| rest.holds(offset))?;
-        let mut at = 0;
-        while at < bytes.len() {
-            let piece = rest.piece(offset.saturating_add(at as u64), (bytes.len() - at) as u64);
+        let mut index = 0;
+        while index < bytes.len() {
+            let piece = rest.piece(offset.saturating_add(index as u64), (bytes.len() - index) as u64);
             if piece.is_empty() {
-                return Some(Err(truncated(offset, bytes.len() as u64, at as u64)));
+                return Some(Err(truncated(offset, bytes.len() as u64, index as u64)));
             }
-            bytes[at..at + piece.len()].copy_from_slice(piece);
-            at += piece.len();
+            bytes[index..index + piece.len()].copy_from_slice(piece);
+            index += piece.len();
         }
         Some(Ok(()))
     }

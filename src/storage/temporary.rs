@@ -74,10 +74,10 @@ impl Temporary {
     pub(super) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
         let mut live = live();
         remove_left_for(target);
-        let mut at = 0;
+        let mut index = 0;
         loop {
-            let path = name(target, at);
-            at = at.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
+            let path = name(target, index);
+            index = index.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
             if let Some(created) = Self::create_at(path, private, &mut live)? {
                 return Ok(created);
             }
@@ -186,10 +186,10 @@ impl Folder {
         std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
         let mut live = live();
         remove_left_for(target);
-        let mut at = 0;
+        let mut index = 0;
         loop {
-            let path = name(target, at);
-            at = at.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
+            let path = name(target, index);
+            index = index.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
             match options.create(&path) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -279,8 +279,8 @@ fn is_ours(file: &File, path: &Path) -> bool {
 
 /// Removes a file or folder of this process, if it is listed.
 fn discard(live: &mut Vec<PathBuf>, path: &Path) {
-    if let Some(at) = live.iter().position(|other| other == path) {
-        live.swap_remove(at);
+    if let Some(index) = live.iter().position(|other| other == path) {
+        live.swap_remove(index);
         remove(path);
     }
 }
@@ -289,10 +289,7 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
 /// would hide the one that led to this.
 fn remove(path: &Path) -> bool {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
-    let removed = match is_folder {
-        true => remove_folder(path),
-        false => fs::remove_file(path),
-    };
+    let removed = if is_folder { remove_folder(path) } else { fs::remove_file(path) };
     removed.is_ok()
 }
 
@@ -322,10 +319,10 @@ pub(crate) fn exit_without_saving(code: i32) -> ! {
 
 /// Removes the temporary files and folders for `target` whose writers do not live.
 pub(crate) fn remove_left_for(target: &Path) {
-    let (mut at, mut missing) = (0, 0);
+    let (mut index, mut missing) = (0, 0);
     while missing < SEARCHED {
-        missing = if remove_left(&name(target, at)) == LeftFile::Missing { missing + 1 } else { 0 };
-        at += 1;
+        missing = if remove_left(&name(target, index)) == LeftFile::Missing { missing + 1 } else { 0 };
+        index += 1;
     }
 }
 
@@ -369,10 +366,10 @@ impl Journal {
 #[cfg(feature = "shards")]
 pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
     let _live = live();
-    let (mut at, mut missing) = (0, 0);
+    let (mut index, mut missing) = (0, 0);
     while missing < SEARCHED {
-        let path = name(target, at);
-        at += 1;
+        let path = name(target, index);
+        index += 1;
         let Ok(metadata) = fs::symlink_metadata(&path) else {
             missing += 1;
             continue;
@@ -394,10 +391,10 @@ pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) 
 /// Returns whether [`finish_left_sets`] may have something to do.
 #[cfg(feature = "shards")]
 pub(crate) fn has_left_sets(target: &Path) -> bool {
-    let (mut at, mut missing) = (0, 0);
+    let (mut index, mut missing) = (0, 0);
     while missing < SEARCHED {
-        let path = name(target, at);
-        at += 1;
+        let path = name(target, index);
+        index += 1;
         match fs::symlink_metadata(&path) {
             Err(_) => missing += 1,
             Ok(metadata) if metadata.is_dir() && Journal::read(&path).is_some_and(|journal| !journal.is_empty()) => {
@@ -440,9 +437,10 @@ fn remove_left(path: &Path) -> LeftFile {
         return LeftFile::Busy;
     }
     // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
-    let opened = match metadata.is_dir() {
-        true => open_without_effect(path, false),
-        false => open_without_effect(path, true).or_else(|_| open_for_writing(path)),
+    let opened = if metadata.is_dir() {
+        open_without_effect(path, false)
+    } else {
+        open_without_effect(path, true).or_else(|_| open_for_writing(path))
     };
     let Ok(file) = opened else { return LeftFile::Foreign };
     match try_lock(&file) {
@@ -496,9 +494,9 @@ fn open_options() -> OpenOptions {
 }
 
 /// Returns the path of a temporary file for `target`, by its number.
-fn name(target: &Path, at: u32) -> PathBuf {
+fn name(target: &Path, index: u32) -> PathBuf {
     let mut name = stem(target.file_name().unwrap_or_default());
-    name.push(format!(".{at}.tmp"));
+    name.push(format!(".{index}.tmp"));
     target.with_file_name(name)
 }
 
@@ -515,7 +513,7 @@ fn stem(name: &OsStr) -> OsString {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);
     let text = name.to_string_lossy();
-    let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
+    let ends = text.char_indices().map(|(index, c)| index + c.len_utf8());
     let end = ends.take_while(|end| *end <= MAX_BYTES - 17).last().unwrap_or_default();
     stem.push(text.get(..end).unwrap_or_default());
     stem.push(format!("~{:016x}", hasher.finish()));

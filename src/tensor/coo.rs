@@ -119,7 +119,7 @@ impl<A: Element> CooTensor<A> {
         let len = parts.iter().map(|part| part.len()).sum();
         let mut bytes = Buffer::with_capacity(info.unit_bytes(), len);
         parts.iter().for_each(|part| bytes.append(part, len).expect("there is room for all"));
-        Tensor::of_checked(info, bytes)
+        Tensor::from_checked(info, bytes)
     }
 
     pub(crate) fn info(&self) -> TensorInfo {

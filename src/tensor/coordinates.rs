@@ -81,10 +81,10 @@ pub(super) fn check_inside(
 ) -> Result<(), InvalidTensor> {
     // Coordinates of a tensor of rank 0 have no indices, so they are always right.
     let rank = shape.rank().max(1);
-    for (at, found) in (first..).zip(indices) {
-        let dim = shape[at % rank];
+    for (index, found) in (first..).zip(indices) {
+        let dim = shape[index % rank];
         if found >= dim as u64 {
-            return Err(InvalidTensor::Coordinate { entry: at / rank, axis: at % rank, found, dim });
+            return Err(InvalidTensor::Coordinate { entry: index / rank, axis: index % rank, found, dim });
         }
     }
     Ok(())

@@ -338,10 +338,10 @@ impl std::error::Error for UnknownDtypeName {}
 /// Returns the dtypes of a format's table of tags. `N` is the length of the table.
 pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N] {
     let mut dtypes = [Dtype::U8; N];
-    let mut at = 0;
-    while at < N {
-        dtypes[at] = tags[at].1;
-        at += 1;
+    let mut index = 0;
+    while index < N {
+        dtypes[index] = tags[index].1;
+        index += 1;
     }
     dtypes
 }
@@ -349,10 +349,10 @@ pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N]
 /// Returns the tag of each dtype that a format's table of tags has.
 pub(crate) const fn tags_of<T: Copy>(tags: &[(T, Dtype)]) -> [Option<T>; Dtype::ALL.len()] {
     let mut of = [None; Dtype::ALL.len()];
-    let mut at = 0;
-    while at < tags.len() {
-        of[tags[at].1 as usize] = Some(tags[at].0);
-        at += 1;
+    let mut index = 0;
+    while index < tags.len() {
+        of[tags[index].1 as usize] = Some(tags[index].0);
+        index += 1;
     }
     of
 }

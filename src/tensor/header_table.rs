@@ -143,15 +143,15 @@ mod tests {
     #[test]
     fn the_same_header_is_stored_once() {
         let mut infos = HeaderTable::default();
-        let numbers: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at % 2, 64]))).collect();
-        assert!(numbers.iter().zip(0..).all(|(number, at)| *number == at % 2));
+        let numbers: Vec<u32> = (0..100).map(|index| infos.add(TensorInfo::new(Dtype::F32, [index % 2, 64]))).collect();
+        assert!(numbers.iter().zip(0..).all(|(number, index)| *number == index % 2));
         // All pairs, of which some have one place.
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
             let mut infos = HeaderTable::default();
             let turns = [one, other, one, other].map(|dim| infos.add(TensorInfo::new(Dtype::F32, [dim])));
             assert_eq!(turns, [0, 1, 0, 1], "{one} and {other}");
         }
-        let others: Vec<u32> = (0..100).map(|at| infos.add(TensorInfo::new(Dtype::F32, [at, 1]))).collect();
-        assert!(others.iter().zip(0..).all(|(number, at)| infos.get(*number).shape == [at, 1]));
+        let others: Vec<u32> = (0..100).map(|index| infos.add(TensorInfo::new(Dtype::F32, [index, 1]))).collect();
+        assert!(others.iter().zip(0..).all(|(number, index)| infos.get(*number).shape == [index, 1]));
     }
 }

@@ -155,9 +155,10 @@ impl TensorInfo {
     fn check_blocks_of(&self, block: usize) -> Result<(), InvalidTensor> {
         // Too many elements are whole blocks, as their number is not known.
         let is_whole = self.shape.elements().is_none_or(|elements| elements.is_multiple_of(block));
-        match is_whole && self.layout == Layout::RowMajor {
-            true => Ok(()),
-            false => Err(InvalidTensor::Blocks { info: Box::new(self.clone()) }),
+        if is_whole && self.layout == Layout::RowMajor {
+            Ok(())
+        } else {
+            Err(InvalidTensor::Blocks { info: Box::new(self.clone()) })
         }
     }
 
@@ -341,7 +342,7 @@ impl Layout {
 }
 
 fn is_row_major(order: &[u8]) -> bool {
-    order.iter().enumerate().all(|(at, dim)| at == usize::from(*dim))
+    order.iter().enumerate().all(|(index, dim)| index == usize::from(*dim))
 }
 
 /// The dims from outermost to innermost in memory: a permutation of `0..rank`.

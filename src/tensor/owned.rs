@@ -66,7 +66,7 @@ impl Tensor {
     }
 
     /// Creates a tensor from parts that were checked to fit each other.
-    pub(crate) fn of_checked(info: TensorInfo, bytes: impl Into<Arc<Buffer>>) -> Self {
+    pub(crate) fn from_checked(info: TensorInfo, bytes: impl Into<Arc<Buffer>>) -> Self {
         let bytes = bytes.into();
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
@@ -85,7 +85,7 @@ impl Tensor {
     /// ```
     #[must_use]
     pub fn as_view(&self) -> TensorView<'_> {
-        TensorView::of_checked(Cow::Borrowed(&self.info), &self.bytes)
+        TensorView::from_checked(Cow::Borrowed(&self.info), &self.bytes)
     }
 
     /// Returns dtype, shape and layout.
@@ -149,6 +149,6 @@ impl TensorView<'_> {
     #[must_use]
     pub fn to_tensor(&self) -> Tensor {
         let bytes = Buffer::from_slice(self.info().unit_bytes(), self.as_bytes());
-        Tensor::of_checked(self.info().clone(), bytes)
+        Tensor::from_checked(self.info().clone(), bytes)
     }
 }

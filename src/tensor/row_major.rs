@@ -123,12 +123,12 @@ fn gather_rows<E: Copy>(elements: &[E], inner: &[StridedDim], row: usize, block:
         let mut tile = [0; TILE];
         let columns = TILE.min(row - column);
         tile.iter_mut().zip(&mut offsets).for_each(|(to, offset)| *to = offset);
-        for (at, row) in block.chunks_exact_mut(row).enumerate() {
+        for (i, row) in block.chunks_exact_mut(row).enumerate() {
             let row = &mut row[column..column + columns];
             // Whole tiles have a length that the compiler knows.
             match <&mut [E; TILE]>::try_from(&mut *row) {
-                Ok(row) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + at]),
-                Err(_) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + at]),
+                Ok(row) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + i]),
+                Err(_) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + i]),
             }
         }
     }
@@ -145,8 +145,8 @@ where
     let Some((last, outer)) = dims.split_last() else { return Ok(()) };
     let mut batch: Vec<[u8; SIZE]> = Vec::with_capacity(BATCH / SIZE);
     for start in Offsets::new(outer) {
-        for at in 0..last.len {
-            batch.push(elements[start + at * last.stride]);
+        for i in 0..last.len {
+            batch.push(elements[start + i * last.stride]);
             if batch.len() == BATCH / SIZE {
                 write_all(out, bytemuck::cast_slice(&batch))?;
                 batch.clear();
@@ -197,11 +197,11 @@ mod tests {
     /// Finds the elements one by one, by their indices.
     fn by_index(bytes: &[u8], element: usize, shape: &Shape, order: &DimOrder) -> Vec<u8> {
         let strides = order.strides(shape);
-        let element_at = |mut at: usize| {
+        let element_at = |mut i: usize| {
             let mut offset = 0;
             for (dim, stride) in shape.iter().zip(&strides).rev() {
-                offset += at % dim * stride;
-                at /= dim;
+                offset += i % dim * stride;
+                i /= dim;
             }
             &bytes[offset * element..][..element]
         };

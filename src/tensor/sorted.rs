@@ -42,9 +42,9 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
     }
     let mut order = SmallVec::from_elem((0, 0), numbers.len());
     let sorted = order.as_mut_slice();
-    for (at, &number) in numbers.iter().enumerate() {
+    for (index, &number) in numbers.iter().enumerate() {
         let place = &mut next[bucket_of(number)];
-        sorted[*place as usize] = (number, at);
+        sorted[*place as usize] = (number, index);
         *place += 1;
     }
     // Now each place is the end of its bucket.
@@ -65,7 +65,7 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
 pub(crate) fn values<T>(values: Vec<T>, compare: &mut dyn FnMut(&T, &T) -> Ordering) -> Vec<T> {
     let order = positions(values.len(), &mut |one, other| compare(&values[one], &values[other]));
     let mut values: Vec<Option<T>> = values.into_iter().map(Some).collect();
-    order.into_iter().filter_map(|at| values[at].take()).collect()
+    order.into_iter().filter_map(|index| values[index].take()).collect()
 }
 
 #[cfg(all(test, feature = "tensorbuffers"))]
@@ -75,9 +75,9 @@ mod tests {
     #[test]
     fn numbers_are_sorted_as_by_comparing() {
         for (count, factor) in [(0, 1), (1, 1), (99, u64::MAX / 7), (1000, u64::MAX / 7), (1000, 3), (1000, 1 << 40)] {
-            let numbers: Vec<u64> = (0..count).map(|at| (at * 7919 % 500_u64).wrapping_mul(factor)).collect();
+            let numbers: Vec<u64> = (0..count).map(|index| (index * 7919 % 500_u64).wrapping_mul(factor)).collect();
             let order = positions(numbers.len(), &mut |one, other| numbers[one].cmp(&numbers[other]));
-            let expected: Vec<_> = order.into_iter().map(|at| (numbers[at], at)).collect();
+            let expected: Vec<_> = order.into_iter().map(|index| (numbers[index], index)).collect();
             assert_eq!(by_number(&numbers).as_slice(), expected, "{count} times {factor}");
         }
     }

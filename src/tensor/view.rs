@@ -68,7 +68,7 @@ impl<'a> TensorView<'a> {
     }
 
     /// Creates a view of parts that were checked to fit each other.
-    pub(crate) fn of_checked(info: Cow<'a, TensorInfo>, bytes: &'a [u8]) -> Self {
+    pub(crate) fn from_checked(info: Cow<'a, TensorInfo>, bytes: &'a [u8]) -> Self {
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }
     }

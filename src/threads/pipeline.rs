@@ -123,8 +123,8 @@ impl<R> Queue<R> {
     fn result(&self, wanted: usize, work: &dyn Fn(usize, &mut R)) -> R {
         let mut state = self.lock();
         loop {
-            if let Some(at) = state.done.iter().position(|(part, _)| *part == wanted) {
-                return state.done.swap_remove(at).1;
+            if let Some(index) = state.done.iter().position(|(part, _)| *part == wanted) {
+                return state.done.swap_remove(index).1;
             }
             let Some((part, mut place)) = state.begin() else {
                 assert!(state.parts > wanted, "a thread has panicked");

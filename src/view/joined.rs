@@ -71,7 +71,7 @@ impl<'t> Joined<'t> {
             if part != first || replaces {
                 return Ok(());
             }
-            let replacement = Subset::of_names(self.parts[last], [tensor.name]);
+            let replacement = Subset::from_names(self.parts[last], [tensor.name]);
             self.send_part(&replacement, last, true, &mut TensorsOnly(next))
         }))
     }

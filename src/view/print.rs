@@ -100,9 +100,10 @@ impl PrintOptions {
     /// Returns the indices that are printed of a tensor with this shape.
     #[must_use]
     pub fn summary(&self, shape: &[usize]) -> Summary {
-        let elements = match shape.contains(&0) {
-            true => 0,
-            false => shape.iter().fold(1_usize, |product, &dim| product.saturating_mul(dim)),
+        let elements = if shape.contains(&0) {
+            0
+        } else {
+            shape.iter().fold(1_usize, |product, &dim| product.saturating_mul(dim))
         };
         let is_cut = |len: usize| elements > self.threshold && len > self.edge_items.saturating_mul(2);
         let dims = shape.iter().map(|&len| SummaryDim { len, edge: is_cut(len).then_some(self.edge_items) });
@@ -211,8 +212,8 @@ impl SummaryDim {
 fn gather(bytes: &[u8], size: usize, strides: &[usize], dims: &[SummaryDim], first: usize, elements: &mut Vec<u8>) {
     match (dims.split_first(), strides.split_first()) {
         (Some((dim, dims)), Some((stride, strides))) => {
-            for at in dim.ranges().flatten() {
-                gather(bytes, size, strides, dims, first + at * stride, elements);
+            for index in dim.ranges().flatten() {
+                gather(bytes, size, strides, dims, first + index * stride, elements);
             }
         }
         _ => elements.extend_from_slice(&bytes[first * size..][..size]),
@@ -236,11 +237,11 @@ impl Rows<'_> {
         }
         let indent = self.rank - inner.len();
         write!(self.out, "[")?;
-        for at in 0..outer.count() {
-            if at > 0 {
+        for index in 0..outer.count() {
+            if index > 0 {
                 self.break_lines(inner.len(), indent)?;
             }
-            if outer.edge == Some(at) {
+            if outer.edge == Some(index) {
                 write!(self.out, "...")?;
                 self.break_lines(inner.len(), indent)?;
             }
@@ -258,8 +259,8 @@ impl Rows<'_> {
         let width = self.width.saturating_sub(self.rank);
         self.line.clear();
         write!(self.out, "[")?;
-        for (at, scalar) in scalars.take(row.count()).enumerate() {
-            if row.edge == Some(at) {
+        for (index, scalar) in scalars.take(row.count()).enumerate() {
+            if row.edge == Some(index) {
                 self.push("...", width)?;
                 self.line.push(' ');
             }
@@ -393,12 +394,11 @@ impl FloatCells {
         let (before, after) = number.split_once('.').unwrap_or((number, ""));
         let before = self.sign(float).to_owned() + before;
         let mut text = format!("{before:>left$}.");
-        let written = match self.scientific {
-            true => {
-                let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
-                write!(text, "{after}e{sign}{exponent:0>digits$}")
-            }
-            false => write!(text, "{after:<right$}"),
+        let written = if self.scientific {
+            let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+            write!(text, "{after}e{sign}{exponent:0>digits$}")
+        } else {
+            write!(text, "{after:<right$}")
         };
         written.expect("writing to a `String` does not fail");
         text

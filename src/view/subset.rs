@@ -46,11 +46,11 @@ impl<'t> Subset<'t> {
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("a.safetensors");
     /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
-    /// tensorfile::save(&path, &Subset::of_names(&map, ["a"]))?;
+    /// tensorfile::save(&path, &Subset::from_names(&map, ["a"]))?;
     /// assert!(File::open(&path)?.get("b").is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn of_names(tensors: &'t dyn Tensors, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    pub fn from_names(tensors: &'t dyn Tensors, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let names: HashSet<String> = names.into_iter().map(Into::into).collect();
         Self::new(tensors, move |name| names.contains(name))
     }
@@ -58,7 +58,7 @@ impl<'t> Subset<'t> {
     /// Returns the tensors at these positions, from 0, which tells tensors of one name apart.
     ///
     /// Positions without a tensor are ignored.
-    pub fn of_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
+    pub fn from_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
         Self { tensors, chosen: Chosen::ByPosition(positions.into_iter().collect()) }
     }
 
@@ -129,14 +129,14 @@ mod tests {
     fn keeps_the_order() {
         let tensors = tied(&[("c", None), ("a", None), ("b", None)]);
         assert_eq!(Sent::by(&Subset::new(&tensors, |name| name != "a")).names(), ["c", "b"]);
-        assert_eq!(Sent::by(&Subset::of_names(&tensors, ["b", "x", "c"])).names(), ["c", "b"]);
+        assert_eq!(Sent::by(&Subset::from_names(&tensors, ["b", "x", "c"])).names(), ["c", "b"]);
     }
 
     #[test]
     fn drops_ties_to_tensors_outside() {
         let tensors = tied(&[("a", None), ("b", Some("a")), ("c", Some("b"))]);
         assert_eq!(Sent::by(&Subset::new(&tensors, |name| name != "a")).ties(), [None, Some("b")]);
-        let view = Subset::of_positions(&tensors, [2, 1, 7]);
+        let view = Subset::from_positions(&tensors, [2, 1, 7]);
         for _ in 0..2 {
             let sent = Sent::by(&view);
             assert_eq!(sent.names(), ["b", "c"]);

@@ -39,9 +39,9 @@ impl Candidates {
     /// Adds the next tensor of the plan.
     // A part of what is done for each tensor.
     #[inline(always)]
-    pub(super) fn add(&mut self, at: usize, len: usize, tensor: &TensorRecord<'_>) {
+    pub(super) fn add(&mut self, index: usize, len: usize, tensor: &TensorRecord<'_>) {
         if let Some(name) = tensor.tied {
-            self.tied.push((at, name.to_owned()));
+            self.tied.push((index, name.to_owned()));
         }
         let id = match self.sharing {
             Sharing::Never => None,
@@ -49,7 +49,7 @@ impl Candidates {
             Sharing::EqualBytes => Some(0),
         };
         if let Some(id) = id.filter(|_| len > 0) {
-            self.keys.push(((id, len), at));
+            self.keys.push(((id, len), index));
         }
     }
 
@@ -62,10 +62,10 @@ impl Candidates {
         }
         let hashes: Vec<u64> = keys.iter().map(|(key, _)| hash(*key)).collect();
         let found = may_repeat(&hashes);
-        let key = |at: usize| keys[found[at]].0;
+        let key = |index: usize| keys[found[index]].0;
         let order = sorted::positions(found.len(), &mut |one, other| key(one).cmp(&key(other)));
         let groups = order.chunk_by(|&one, &other| key(one) == key(other));
-        groups.filter(|group| group.len() > 1).flatten().map(|&at| keys[found[at]].1).collect()
+        groups.filter(|group| group.len() > 1).flatten().map(|&index| keys[found[index]].1).collect()
     }
 
     /// Compares the bytes of the candidates. Returns those that share bytes, if there are any.
@@ -84,18 +84,24 @@ impl Candidates {
             return Ok(None);
         }
         let mut found = self.find();
-        found.extend(tied.iter().flat_map(|&(at, target)| [at, target]));
+        found.extend(tied.iter().flat_map(|&(index, target)| [index, target]));
         if found.is_empty() {
             return Ok(None);
         }
         let keys = [RandomState::new(), RandomState::new()];
-        let mut digests =
-            Digests { plan, encode, keys: &keys, at: 0, made: vec![None; plan.len()], wanted: vec![false; plan.len()] };
-        found.into_iter().for_each(|at| digests.wanted[at] = true);
+        let mut digests = Digests {
+            plan,
+            encode,
+            keys: &keys,
+            index: 0,
+            made: vec![None; plan.len()],
+            wanted: vec![false; plan.len()],
+        };
+        found.into_iter().for_each(|index| digests.wanted[index] = true);
         tensors.send(&mut digests)?;
         let digests = digests.finish()?;
-        for (at, target) in tied {
-            check_tied(plan, at, target, digests[at] == digests[target])?;
+        for (index, target) in tied {
+            check_tied(plan, index, target, digests[index] == digests[target])?;
         }
         let shared = group(plan, &digests);
         Ok((!shared.is_empty()).then(|| Box::new(Shared::new(shared, keys))))
@@ -106,10 +112,10 @@ impl Candidates {
         if self.tied.is_empty() {
             return Ok(Vec::new());
         }
-        let by_name: HashMap<&str, usize> = (0..plan.len()).map(|at| (plan.name(at), at)).collect();
-        let find = |(at, name): &(usize, String)| match by_name.get(name.as_str()) {
-            Some(&target) => Ok((*at, target)),
-            None => Err(cannot_tie(plan, *at, name, "the value has no tensor of that name".to_owned())),
+        let by_name: HashMap<&str, usize> = (0..plan.len()).map(|index| (plan.name(index), index)).collect();
+        let find = |(index, name): &(usize, String)| match by_name.get(name.as_str()) {
+            Some(&target) => Ok((*index, target)),
+            None => Err(cannot_tie(plan, *index, name, "the value has no tensor of that name".to_owned())),
         };
         self.tied.iter().map(find).collect()
     }
@@ -122,8 +128,8 @@ fn hash((id, len): Key) -> u64 {
     (id ^ (len as u64).rotate_left(32)).wrapping_mul(FACTOR)
 }
 
-fn check_tied(plan: &PlannedTensors, at: usize, target: usize, is_equal: bool) -> Result<()> {
-    let (bytes, expected) = (plan.payload_bytes(at), plan.payload_bytes(target));
+fn check_tied(plan: &PlannedTensors, index: usize, target: usize, is_equal: bool) -> Result<()> {
+    let (bytes, expected) = (plan.payload_bytes(index), plan.payload_bytes(target));
     let why = if bytes != expected {
         format!("it takes {bytes} bytes, and that one {expected}")
     } else if !is_equal {
@@ -131,27 +137,27 @@ fn check_tied(plan: &PlannedTensors, at: usize, target: usize, is_equal: bool) -
     } else {
         return Ok(());
     };
-    Err(cannot_tie(plan, at, plan.name(target), why))
+    Err(cannot_tie(plan, index, plan.name(target), why))
 }
 
-fn cannot_tie(plan: &PlannedTensors, at: usize, target: &str, why: String) -> Error {
+fn cannot_tie(plan: &PlannedTensors, index: usize, target: &str, why: String) -> Error {
     let kind = ErrorKind::Unsupported { what: format!("tie it to `{}`", Short(target)), instead: why };
-    Error::new(kind).in_tensor(plan.name(at))
+    Error::new(kind).in_tensor(plan.name(index))
 }
 
 /// Returns the tensors whose bytes another one has too, each with the first of them.
 fn group(plan: &PlannedTensors, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize, KeyedDigest)> {
     let mut groups: HashMap<(usize, KeyedDigest), Vec<usize>> = HashMap::new();
-    for (at, digest) in digests.iter().enumerate() {
+    for (index, digest) in digests.iter().enumerate() {
         if let Some(digest) = digest {
-            groups.entry((plan.payload_bytes(at), *digest)).or_default().push(at);
+            groups.entry((plan.payload_bytes(index), *digest)).or_default().push(index);
         }
     }
     let shared = groups.into_iter().filter(|((bytes, _), tensors)| *bytes > 0 && tensors.len() > 1);
     shared
         .flat_map(|((_, digest), tensors)| {
             let owner = tensors[0];
-            tensors.into_iter().map(move |at| (at, (owner, digest)))
+            tensors.into_iter().map(move |index| (index, (owner, digest)))
         })
         .collect()
 }
@@ -164,30 +170,31 @@ struct Digests<'a> {
     wanted: Vec<bool>,
     keys: &'a [RandomState; 2],
     /// The position of the next tensor.
-    at: usize,
+    index: usize,
     made: Vec<Option<KeyedDigest>>,
 }
 
 impl Digests<'_> {
     fn finish(self) -> Result<Vec<Option<KeyedDigest>>> {
-        match self.at == self.plan.len() {
-            true => Ok(self.made),
-            false => Err(changed(format!("`{}` did not come again", Short(self.plan.name(self.at))))),
+        if self.index == self.plan.len() {
+            Ok(self.made)
+        } else {
+            Err(changed(format!("`{}` did not come again", Short(self.plan.name(self.index)))))
         }
     }
 
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let at = self.at;
+        let index = self.index;
         let (name, info) = (tensor.name, tensor.info);
-        if at >= self.plan.len() || name != self.plan.name(at) || info != self.plan.info(at) {
+        if index >= self.plan.len() || name != self.plan.name(index) || info != self.plan.info(index) {
             return Err(changed(format!("`{}`, {info}, was not there before", Short(name))));
         }
-        if self.wanted[at] {
+        if self.wanted[index] {
             let mut digester = digester(self.keys);
             tensor.data.write_to(&mut digester)?;
-            self.made[at] = Some(digester.digest());
+            self.made[index] = Some(digester.digest());
         }
-        self.at += 1;
+        self.index += 1;
         Ok(())
     }
 }

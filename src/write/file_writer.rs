@@ -10,7 +10,7 @@ use crate::threads;
 /// Writes the payloads of a file, and the bytes around them.
 pub trait FileWriter<'w> {
     /// Writes the tensor at a position, which comes after those before.
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()>;
+    fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()>;
 
     /// Writes everything after the last payload.
     fn finish(self: Box<Self>) -> Result<Output<'w>>;
@@ -155,19 +155,19 @@ impl<'w> LayoutWriter<'w> {
 }
 
 impl<'w> FileWriter<'w> for LayoutWriter<'w> {
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
-        if at == 0 {
+    fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()> {
+        if index == 0 {
             self.begin()?;
         }
-        let (layout, offset) = (self.layout, self.layout.payload(at));
-        let header = layout.header(at);
+        let (layout, offset) = (self.layout, self.layout.payload(index));
+        let header = layout.header(index);
         self.out.pad(offset - header.len() as u64 - self.position)?;
         self.out.write_all(header)?;
         match data.as_bytes() {
             Some(bytes) => self.out.write_all(bytes)?,
             None => data.write_to(&mut self.out)?,
         }
-        self.position = offset + self.tensors.payload_bytes(at) as u64;
+        self.position = offset + self.tensors.payload_bytes(index) as u64;
         Ok(())
     }
 

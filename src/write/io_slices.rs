@@ -104,11 +104,11 @@ impl fmt::Debug for IoSlices<'_> {
 pub(crate) fn to_io_slices<'a, T: Store + ?Sized>(value: &'a T, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
     let mut lent = Lent::default();
     value.lend(&mut lent);
-    of_tensors(&value, lent, encode)
+    from_tensors(&value, lent, encode)
 }
 
 /// Writes some tensors to slices. Payloads that are `lent` are borrowed.
-fn of_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
+fn from_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
     lent.sort();
     let plan = Plan::new(tensors, encode)?;
     let mut gather = Gather { lent, copied: Vec::new(), pieces: Vec::new(), start: 0, bytes: 0 };

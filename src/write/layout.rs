@@ -133,14 +133,14 @@ impl FileLayout {
 
     /// Returns the header of the tensor at a position.
     #[inline]
-    pub(crate) fn header(&self, at: usize) -> &[u8] {
-        &self.headers[self.tensors.as_slice()[at].header.clone()]
+    pub(crate) fn header(&self, index: usize) -> &[u8] {
+        &self.headers[self.tensors.as_slice()[index].header.clone()]
     }
 
     /// Returns the offset of the payload of the tensor at a position.
     #[inline]
-    pub(crate) fn payload(&self, at: usize) -> u64 {
-        self.tensors.as_slice()[at].payload
+    pub(crate) fn payload(&self, index: usize) -> u64 {
+        self.tensors.as_slice()[index].payload
     }
 }
 

@@ -70,11 +70,12 @@ struct ListFinder<'a> {
 #[cfg(feature = "shards")]
 impl TensorSink for ListFinder<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let at = self.next;
+        let index = self.next;
         self.next += 1;
-        match self.positions.binary_search(&at).is_ok() && begins_as_list(tensor.data) {
-            true => Err(Error::new(reads_as_names()).in_tensor(tensor.name)),
-            false => Ok(()),
+        if self.positions.binary_search(&index).is_ok() && begins_as_list(tensor.data) {
+            Err(Error::new(reads_as_names()).in_tensor(tensor.name))
+        } else {
+            Ok(())
         }
     }
 

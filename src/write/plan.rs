@@ -100,9 +100,9 @@ impl Plan {
 
     /// Notes a tensor that begins as the list of embedded names does, if no tensor up to it has a name.
     #[inline(never)]
-    pub(super) fn look_for_names(&mut self, at: usize, data: &dyn TensorData) {
-        if self.is_vector_of_bytes(at) && self.has_no_names_up_to(at) && name_lists::begins_as_list(data) {
-            self.last_list = Some(at);
+    pub(super) fn look_for_names(&mut self, index: usize, data: &dyn TensorData) {
+        if self.is_vector_of_bytes(index) && self.has_no_names_up_to(index) && name_lists::begins_as_list(data) {
+            self.last_list = Some(index);
         }
     }
 
@@ -119,32 +119,32 @@ impl Plan {
 
     /// Refuses a last tensor that would be read as the list of names.
     fn refuse_names(&mut self) -> Result<()> {
-        if self.last_list.is_some_and(|at| at + 1 == self.len()) && self.may_end_in_names() {
+        if self.last_list.is_some_and(|index| index + 1 == self.len()) && self.may_end_in_names() {
             return Err(Error::new(name_lists::reads_as_names()).in_tensor(self.name(self.len() - 1)));
         }
         Ok(())
     }
 
-    fn is_vector_of_bytes(&self, at: usize) -> bool {
-        let info = self.info(at);
+    fn is_vector_of_bytes(&self, index: usize) -> bool {
+        let info = self.info(index);
         info.dtype == Dtype::U8
             && info.shape.rank() == 1
             && info.layout == Layout::RowMajor
-            && self.payload_bytes(at) >= embedded_names::MAGIC.len()
+            && self.payload_bytes(index) >= embedded_names::MAGIC.len()
     }
 
     /// Returns whether no tensor up to one has a name, or the format stores none.
-    fn has_no_names_up_to(&mut self, at: usize) -> bool {
+    fn has_no_names_up_to(&mut self, index: usize) -> bool {
         if self.encode.names() != NamePolicy::Stored {
             return self.encode.names() == NamePolicy::Omitted;
         }
         // Each is looked at once.
-        while self.unnamed <= at
+        while self.unnamed <= index
             && (self.name(self.unnamed).is_empty() || self.is_implied(self.name(self.unnamed), self.unnamed))
         {
             self.unnamed += 1;
         }
-        self.unnamed > at
+        self.unnamed > index
     }
 
     /// Returns the payload of the last tensor, if that is the list of names.
@@ -160,11 +160,11 @@ impl Plan {
             return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
         }
         let mut end = layout.begin.len() as u64;
-        for (at, ((header, payload), payload_bytes)) in layout.placed().zip(self.payload_lens()).enumerate() {
-            let in_tensor = |error: Error| error.in_tensor(self.name(at));
+        for (index, ((header, payload), payload_bytes)) in layout.placed().zip(self.payload_lens()).enumerate() {
+            let in_tensor = |error: Error| error.in_tensor(self.name(index));
             let place = || format!("a payload at byte {payload}");
-            let owner = self.owner(at);
-            if owner < at {
+            let owner = self.owner(index);
+            if owner < index {
                 let shared = layout.payload(owner);
                 if payload != shared {
                     let instead = format!("it shares its bytes with `{}`, at byte {shared}", Short(self.name(owner)));

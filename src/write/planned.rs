@@ -209,15 +209,15 @@ impl PlannedTensors {
     ///
     /// If `at` is not below [`len`](Self::len). This holds for all methods that take a position.
     #[must_use]
-    pub fn name(&self, at: usize) -> &str {
-        let start = at.checked_sub(1).map_or(0, |before| self.planned(before).name_end);
-        &self.names[start..self.planned(at).name_end]
+    pub fn name(&self, i: usize) -> &str {
+        let start = i.checked_sub(1).map_or(0, |before| self.planned(before).name_end);
+        &self.names[start..self.planned(i).name_end]
     }
 
     /// Returns the name to store: `""` if the format or the options leave it out, or if it is only the position.
     #[must_use]
-    pub fn stored_name(&self, at: usize) -> &str {
-        if self.stores_names && !self.implies_name(at) { self.name(at) } else { "" }
+    pub fn stored_name(&self, i: usize) -> &str {
+        if self.stores_names && !self.implies_name(i) { self.name(i) } else { "" }
     }
 
     /// Returns dtype, shape and layout of the tensor at a position.
@@ -231,14 +231,14 @@ impl PlannedTensors {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn info(&self, at: usize) -> &TensorInfo {
-        self.infos.get(self.planned(at).info)
+    pub fn info(&self, i: usize) -> &TensorInfo {
+        self.infos.get(self.planned(i).info)
     }
 
     /// Returns the length of a payload in bytes.
     #[must_use]
-    pub fn payload_bytes(&self, at: usize) -> usize {
-        self.payload_bytes.as_slice()[self.planned(at).info as usize]
+    pub fn payload_bytes(&self, i: usize) -> usize {
+        self.payload_bytes.as_slice()[self.planned(i).info as usize]
     }
 
     /// Returns each tensor.
@@ -265,8 +265,8 @@ impl PlannedTensors {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
-    pub fn owner(&self, at: usize) -> usize {
-        self.shared.as_ref().map_or(at, |shared| shared.owner(at))
+    pub fn owner(&self, i: usize) -> usize {
+        self.shared.as_ref().map_or(i, |shared| shared.owner(i))
     }
 
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
@@ -291,12 +291,12 @@ impl PlannedTensors {
         let (padded_lens, mut end) = (self.padded_lens(alignment), start);
         let padded_lens = padded_lens.as_slice();
         let mut name_start = 0;
-        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
+        for (i, tensor) in self.tensors.as_slice().iter().enumerate() {
             let number = tensor.info as usize;
             let mut name = "";
             if self.stores_names {
                 let given = &self.names[name_start..tensor.name_end];
-                name = if self.is_implied(given, at) { "" } else { given };
+                name = if self.is_implied(given, i) { "" } else { given };
                 name_start = tensor.name_end;
             }
             let place_of_header = match &unnamed[number] {
@@ -312,7 +312,7 @@ impl PlannedTensors {
             let payload = end.checked_add(place_of_header.len() as u64);
             let next = payload.and_then(|start| start.checked_add(padded_lens[number]?));
             let (Some(payload), Some(next)) = (payload, next) else {
-                return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(at)));
+                return Err(ends_too_far(self.infos.get(tensor.info)).in_tensor(self.name(i)));
             };
             layout.place(place_of_header, payload);
             end = next;
@@ -343,10 +343,10 @@ impl PlannedTensors {
         let mut layout = FileLayout::with_capacity(self.len());
         let (padded_lens, mut end) = (self.padded_lens(alignment), start);
         let padded_lens = padded_lens.as_slice();
-        for (at, tensor) in self.tensors.as_slice().iter().enumerate() {
+        for (i, tensor) in self.tensors.as_slice().iter().enumerate() {
             let next = padded_lens[tensor.info as usize].and_then(|len| end.checked_add(len));
             layout.push_payload(end);
-            end = next.ok_or_else(|| ends_too_far(self.info(at)).in_tensor(self.name(at)))?;
+            end = next.ok_or_else(|| ends_too_far(self.info(i)).in_tensor(self.name(i)))?;
         }
         layout.end_offset = end;
         Ok(layout)
@@ -362,13 +362,13 @@ impl PlannedTensors {
     /// Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
     pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
-        for at in (0..self.len()).filter(|at| self.info(*at).unknown_dtype().is_some()) {
-            let bytes = self.payload_bytes(at) as u64;
-            if at == last {
-                layout.end_offset = layout.payload(at) + bytes;
+        for i in (0..self.len()).filter(|i| self.info(*i).unknown_dtype().is_some()) {
+            let bytes = self.payload_bytes(i) as u64;
+            if i == last {
+                layout.end_offset = layout.payload(i) + bytes;
             } else if !bytes.is_multiple_of(alignment) {
                 let instead = format!("its {bytes} bytes would be padded, unless it is the last tensor");
-                return Err(Error::from(cannot_store(self.info(at).to_string(), instead)).in_tensor(self.name(at)));
+                return Err(Error::from(cannot_store(self.info(i).to_string(), instead)).in_tensor(self.name(i)));
             }
         }
         Ok(())
@@ -376,34 +376,34 @@ impl PlannedTensors {
 
     /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
     #[inline]
-    fn name_bytes(&self, at: usize) -> &[u8] {
+    fn name_bytes(&self, i: usize) -> &[u8] {
         let tensors = self.tensors.as_slice();
-        let start = at.checked_sub(1).map_or(0, |before| tensors[before].name_end);
-        &self.names.as_bytes()[start..tensors[at].name_end]
+        let start = i.checked_sub(1).map_or(0, |before| tensors[before].name_end);
+        &self.names.as_bytes()[start..tensors[i].name_end]
     }
 
     #[inline]
-    fn planned(&self, at: usize) -> &PlannedTensor {
-        &self.tensors.as_slice()[at]
+    fn planned(&self, i: usize) -> &PlannedTensor {
+        &self.tensors.as_slice()[i]
     }
 
     /// Returns whether the name of a tensor is only its position, which is not worth storing.
-    pub(crate) fn implies_name(&self, at: usize) -> bool {
-        self.is_implied(self.name(at), at)
+    pub(crate) fn implies_name(&self, i: usize) -> bool {
+        self.is_implied(self.name(i), i)
     }
 
     #[inline]
-    pub(super) fn is_implied(&self, name: &str, at: usize) -> bool {
-        !self.is_named && is_position(name, at)
+    pub(super) fn is_implied(&self, name: &str, i: usize) -> bool {
+        !self.is_named && is_position(name, i)
     }
 
     /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
-    pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
-        self.shared.as_ref()?.digest(at)
+    pub(super) fn digest(&self, i: usize) -> Option<(KeyedDigest, Digester)> {
+        self.shared.as_ref()?.digest(i)
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
-        let names = || (0..self.len()).map(|at| self.name_bytes(at));
+        let names = || (0..self.len()).map(|i| self.name_bytes(i));
         // Positions, and the keys of most maps, are in order, so that none repeats.
         if names().is_sorted_by(|one, other| one < other)
             || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
@@ -414,8 +414,8 @@ impl PlannedTensors {
         let hashes: Vec<u64> = names().map(|name| hasher.hash_one(name)).collect();
         let candidates = may_repeat(&hashes);
         let mut seen = HashSet::with_capacity(candidates.len());
-        if let Some(at) = candidates.into_iter().find(|at| !seen.insert(self.name_bytes(*at))) {
-            return Err(ErrorKind::RepeatedName { name: self.name(at).to_owned() }.into());
+        if let Some(i) = candidates.into_iter().find(|i| !seen.insert(self.name_bytes(*i))) {
+            return Err(ErrorKind::RepeatedName { name: self.name(i).to_owned() }.into());
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ impl Plan {
     }
 
     /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
-    pub(crate) fn of_named(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+    pub(crate) fn with_name(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.tensors.is_named = true;
         plan.fill(tensors)?;
@@ -27,7 +27,7 @@ impl Plan {
     }
 
     /// Plans a tensor without a name, to be written after some that have names.
-    pub(crate) fn of_message(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
+    pub(crate) fn from_message(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.is_message = true;
         plan.fill(tensors)?;
@@ -174,10 +174,10 @@ impl Planner<'_> {
         };
         let encode = self.encode;
         check_name(tensor, encode, self.names)?;
-        let (at, payload_bytes) = (plan.len(), plan.tensors.push(tensor.name, info));
-        self.candidates.add(at, payload_bytes, tensor);
+        let (index, payload_bytes) = (plan.len(), plan.tensors.push(tensor.name, info));
+        self.candidates.add(index, payload_bytes, tensor);
         if tensor.info.dtype == Dtype::U8 {
-            plan.look_for_names(at, tensor.data);
+            plan.look_for_names(index, tensor.data);
         }
         Ok(())
     }

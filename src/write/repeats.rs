@@ -26,8 +26,8 @@ pub(super) fn may_repeat(hashes: &[u64]) -> Vec<usize> {
         }
         taken[word] |= bit;
     }
-    let is_shared = |at: &usize| {
-        let (word, bit) = place(hashes[*at]);
+    let is_shared = |index: &usize| {
+        let (word, bit) = place(hashes[*index]);
         shared[word] & bit != 0
     };
     (0..len).filter(is_shared).collect()
@@ -39,11 +39,12 @@ mod tests {
 
     #[test]
     fn finds_all_that_repeat_and_few_others() {
-        let hash = |at: usize| (at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = |index: usize| (index as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         for len in [2, 5, 64, 1000] {
             for other in (0..len - 1).step_by(7) {
                 // The last one is as another.
-                let hashes: Vec<u64> = (0..len).map(|at| hash(if at + 1 == len { other } else { at })).collect();
+                let hashes: Vec<u64> =
+                    (0..len).map(|index| hash(if index + 1 == len { other } else { index })).collect();
                 let found = may_repeat(&hashes);
                 assert!(found.contains(&other) && found.contains(&(len - 1)), "{other} of {len}");
                 assert!(found.is_sorted() && found.len() <= 5 + len / 8, "{} of {len}", found.len());

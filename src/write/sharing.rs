@@ -44,22 +44,22 @@ impl Shared {
         Self { tensors, keys }
     }
 
-    pub(super) fn owner(&self, at: usize) -> usize {
-        self.tensors.get(&at).map_or(at, |(owner, _)| *owner)
+    pub(super) fn owner(&self, index: usize) -> usize {
+        self.tensors.get(&index).map_or(index, |(owner, _)| *owner)
     }
 
     /// Returns the sharing among some of the tensors, which are renumbered. Tensors that share bytes come together.
     #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize]) -> Self {
-        let new: HashMap<usize, usize> = positions.iter().enumerate().map(|(new, &at)| (at, new)).collect();
-        let tensor = |(at, &(owner, digest)): (&usize, &(usize, KeyedDigest))| {
-            Some((*new.get(at)?, (*new.get(&owner)?, digest)))
+        let new: HashMap<usize, usize> = positions.iter().enumerate().map(|(new, &index)| (index, new)).collect();
+        let tensor = |(index, &(owner, digest)): (&usize, &(usize, KeyedDigest))| {
+            Some((*new.get(index)?, (*new.get(&owner)?, digest)))
         };
         Self { tensors: self.tensors.iter().filter_map(tensor).collect(), keys: self.keys.clone() }
     }
 
-    pub(super) fn digest(&self, at: usize) -> Option<(KeyedDigest, Digester)> {
-        let (_, digest) = self.tensors.get(&at)?;
+    pub(super) fn digest(&self, index: usize) -> Option<(KeyedDigest, Digester)> {
+        let (_, digest) = self.tensors.get(&index)?;
         Some((*digest, digester(&self.keys)))
     }
 }

@@ -200,15 +200,16 @@ impl<'w> PlanWriter<'w> {
 
 impl TensorSink for PlanWriter<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        let (plan, at) = (self.plan, self.done);
+        let (plan, index) = (self.plan, self.done);
         if RowMajor::is_needed(tensor, plan.encode()) {
             return self.tensor(&RowMajor::new(tensor).record());
         }
         let written = self.check(tensor).and_then(|()| {
-            let data = Checked { data: tensor.data, planned: plan.payload_bytes(at), digest: plan.digest(at) };
-            match plan.owner(at) == at {
-                true => self.file.tensor(at, &data),
-                false => Ok(data.write_to(&mut io::sink())?),
+            let data = Checked { data: tensor.data, planned: plan.payload_bytes(index), digest: plan.digest(index) };
+            if plan.owner(index) == index {
+                self.file.tensor(index, &data)
+            } else {
+                Ok(data.write_to(&mut io::sink())?)
             }
         });
         self.done += usize::from(written.is_ok());

@@ -95,7 +95,7 @@ fn read(
         "digest",
         tensor.digest().map(|digest| {
             let expected = Tensor::from_slice(&RIGHT, [4]).unwrap();
-            if digest == tensorfile::digest::Digest::of(&expected.as_view()) { of(&RIGHT) } else { Vec::new() }
+            if digest == tensorfile::digest::Digest::new(&expected.as_view()) { of(&RIGHT) } else { Vec::new() }
         }),
     ));
     ways
@@ -149,7 +149,7 @@ fn any_byte_but_0_is_true_for_numpy_and_pytorch() {
         }
     }
     let file = File::from_bytes(numpy()).unwrap();
-    let mut stats = Stats::of_tensor(file.nth(0).unwrap().info()).unwrap();
+    let mut stats = Stats::from_info(file.nth(0).unwrap().info()).unwrap();
     file.nth(0).unwrap().write_to(&mut stats).unwrap();
     assert_eq!((stats.mean(), stats.max().unwrap().to_string()), (Some(0.75), "1".to_owned()));
     let array: Array1<bool> = npy::from_reader::<Arrays<_>>(&numpy()[..]).unwrap().0;

@@ -14,7 +14,7 @@ fn by_hand(parts: &[&[u8]]) -> Digest {
 }
 
 fn of(tensor: &Tensor) -> Digest {
-    Digest::of(&tensor.as_view())
+    Digest::new(&tensor.as_view())
 }
 
 fn of_map(map: &TensorMap) -> Digest {
@@ -68,7 +68,7 @@ fn differs_for_the_same_bytes_of_different_tensors() {
         TensorInfo::blob(8),
         TensorInfo { layout: Layout::Coo { entries: 0 }, ..TensorInfo::new(Dtype::U8, [8]) },
     ];
-    let mut digests = infos.map(|info| Digest::of(&TensorView::new(info, &bytes).unwrap()));
+    let mut digests = infos.map(|info| Digest::new(&TensorView::new(info, &bytes).unwrap()));
     digests.sort_unstable();
     assert!(digests.windows(2).all(|pair| pair[0] < pair[1]));
 }
@@ -148,11 +148,11 @@ proptest! {
 
     #[test]
     fn is_the_same_in_every_memory_order((info, memory, rows) in of_any_order(), piece in 1..40_usize) {
-        let expected = Digest::of(&TensorView::new(TensorInfo::new(info.dtype, info.shape.clone()), &rows).unwrap());
+        let expected = Digest::new(&TensorView::new(TensorInfo::new(info.dtype, info.shape.clone()), &rows).unwrap());
         let mut digester = TensorDigester::new(&info);
         memory.chunks(piece).for_each(|piece| digester.update(piece));
         prop_assert_eq!(digester.finish().unwrap(), expected);
-        prop_assert_eq!(Digest::of(&TensorView::new(info, &memory).unwrap()), expected);
+        prop_assert_eq!(Digest::new(&TensorView::new(info, &memory).unwrap()), expected);
     }
 
     #[test]

@@ -379,10 +379,7 @@ fn readers_that_fail_give_errors() {
 
     impl io::Read for Lost {
         fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-            match self.1.load(Ordering::Relaxed) {
-                true => Err(io::ErrorKind::ConnectionReset.into()),
-                false => self.0.read(bytes),
-            }
+            if self.1.load(Ordering::Relaxed) { Err(io::ErrorKind::ConnectionReset.into()) } else { self.0.read(bytes) }
         }
     }
 

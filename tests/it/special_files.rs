@@ -309,9 +309,10 @@ fn what_has_the_name_of_a_temporary_file_of_shards_is_left_alone() {
         assert_eq!(load::<TensorMap>(&path).unwrap(), model);
         check_obstacles(folder.path(), &made);
         fs::read_dir(folder.path()).unwrap().map(Result::unwrap).for_each(|entry| {
-            match entry.file_type().unwrap().is_dir() {
-                true => fs::remove_dir_all(entry.path()).unwrap(),
-                false => fs::remove_file(entry.path()).unwrap(),
+            if entry.file_type().unwrap().is_dir() {
+                fs::remove_dir_all(entry.path()).unwrap()
+            } else {
+                fs::remove_file(entry.path()).unwrap()
             }
         });
     }

@@ -11,7 +11,7 @@ use tensorfile::stats::Stats;
 use tensorfile::{CooTensor, Dtype, Element, Tensor, TensorInfo};
 
 fn of<A: Element>(elements: &[A]) -> Stats {
-    let mut stats = Stats::of(A::DTYPE).unwrap();
+    let mut stats = Stats::new(A::DTYPE).unwrap();
     stats.update(Tensor::from_slice(elements, [elements.len()]).unwrap().as_bytes());
     stats
 }
@@ -43,7 +43,7 @@ fn statistics_are_the_same_with_any_number_of_threads() {
     (numbers[5], numbers[2_500_000]) = (f32::NAN, f32::INFINITY);
     // Whole chunks of elements, so that no other sums are rounded.
     let sum = |piece: usize| {
-        let mut stats = Stats::of(Dtype::F32).unwrap();
+        let mut stats = Stats::new(Dtype::F32).unwrap();
         f32::as_le_bytes(&numbers).chunks(4 * piece).for_each(|piece| stats.update(piece));
         let mut histogram = stats.histogram(7).unwrap();
         histogram.update(&f32::as_le_bytes(&numbers));
@@ -79,9 +79,9 @@ fn without_elements_there_are_no_statistics() {
         assert!(stats.histogram(3).is_none());
     }
     for dtype in [Dtype::QUint4x2, Dtype::QUint2x4, Bits16::DTYPE, Dtype::F4, Dtype::F6E2M3] {
-        assert!(Stats::of(dtype).is_none(), "{dtype}");
+        assert!(Stats::new(dtype).is_none(), "{dtype}");
     }
-    assert!(Stats::of_tensor(&TensorInfo::blob(4)).is_none());
+    assert!(Stats::from_info(&TensorInfo::blob(4)).is_none());
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn booleans_and_quantized_elements_are_integers() {
 #[test]
 fn stored_elements_of_sparse_tensors_count() {
     let tensor = CooTensor::new([9, 9], vec![1, 2, 3, 4], vec![5_i16, 7]).unwrap().to_tensor();
-    let mut stats = Stats::of_tensor(tensor.info()).unwrap();
+    let mut stats = Stats::from_info(tensor.info()).unwrap();
     tensor.as_bytes().chunks(3).for_each(|piece| stats.update(piece));
     assert_eq!((counts(&stats), range(&stats).as_str()), ([2, 0, 0, 0, 0], "5 to 7"));
     let mut histogram = stats.histogram(2).unwrap();
@@ -181,7 +181,7 @@ fn quantiles_of_many_elements_are_close() {
 fn merges_many_elements_with_few() {
     let all: Vec<i32> = (0..MANY as i32).collect();
     let (few, many) = (of(&all[..1000]), of(&all[1000..]));
-    for (mut one, other) in [(few.clone(), &many), (many.clone(), &few), (Stats::of(Dtype::I32).unwrap(), &of(&all))] {
+    for (mut one, other) in [(few.clone(), &many), (many.clone(), &few), (Stats::new(Dtype::I32).unwrap(), &of(&all))] {
         one.merge(other);
         assert_eq!((counts(&one), range(&one)), (counts(&of(&all)), range(&of(&all))));
         assert_eq!(one.quantiles(&[0.1, 0.9]), of(&all).quantiles(&[0.1, 0.9]));
@@ -231,7 +231,7 @@ proptest! {
         // Squares are rounded, and so are the sums of those of a chunk.
         let is_std = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 1e-14;
 
-        let [mut of_floats, mut of_integers] = [Dtype::F64, Dtype::I64].map(|dtype| Stats::of(dtype).unwrap());
+        let [mut of_floats, mut of_integers] = [Dtype::F64, Dtype::I64].map(|dtype| Stats::new(dtype).unwrap());
         f64::as_le_bytes(&floats).chunks(piece).for_each(|piece| of_floats.update(piece));
         i64::as_le_bytes(&integers).chunks(piece).for_each(|piece| of_integers.update(piece));
         prop_assert!(near(of_floats.mean().unwrap(), mean * scale), "{:?}, expected {}", of_floats.mean(), mean * scale);
@@ -257,10 +257,10 @@ proptest! {
         let scale = finite.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
         prop_assume!(scale < 1e150);
 
-        let mut stats = Stats::of(dtype).unwrap();
+        let mut stats = Stats::new(dtype).unwrap();
         bytes.chunks(piece).for_each(|piece| stats.update(piece));
         let (front, back) = bytes.split_at(if bytes.is_empty() { 0 } else { cut.index(bytes.len()) / 8 * 8 });
-        let [mut merged, mut other] = [0, 1].map(|_| Stats::of(dtype).unwrap());
+        let [mut merged, mut other] = [0, 1].map(|_| Stats::new(dtype).unwrap());
         merged.update(front);
         other.update(back);
         merged.merge(&other);
@@ -305,11 +305,11 @@ fn quantiles_are_close_if_elements_are_far_from_zero() {
     // Every number once, in an order without order.
     let numbers: Vec<f64> = (0..2_000_003_u64).map(|at| 1e9 + (at * 7_919 % 2_000_003) as f64 / 1e3).collect();
     let bytes: &[u8] = bytemuck::cast_slice(&numbers);
-    let mut stats = Stats::of(Dtype::F64).unwrap();
+    let mut stats = Stats::new(Dtype::F64).unwrap();
     bytes.chunks(1 << 20).for_each(|piece| stats.update(piece));
-    let mut merged = Stats::of(Dtype::F64).unwrap();
+    let mut merged = Stats::new(Dtype::F64).unwrap();
     merged.merge(&stats);
-    merged.merge(&Stats::of(Dtype::F64).unwrap());
+    merged.merge(&Stats::new(Dtype::F64).unwrap());
     for stats in [stats, merged] {
         let quantiles = stats.quantiles(&[0.01, 0.25, 0.5, 0.99]).unwrap();
         for (quantile, part) in quantiles.into_iter().zip([0.01, 0.25, 0.5, 0.99]) {
@@ -382,12 +382,12 @@ fn complex_numbers_count_as_their_magnitudes() {
         .iter()
         .flat_map(|part| part.to_le_bytes())
         .collect();
-    let mut stats = Stats::of(Dtype::C64).unwrap();
+    let mut stats = Stats::new(Dtype::C64).unwrap();
     bytes.chunks(3).for_each(|piece| stats.update(piece));
     assert_eq!((counts(&stats), range(&stats).as_str(), stats.mean()), ([5, 2, 1, 0, 1], "0 to 5", Some(2.5)));
     assert_eq!((stats.first_nan(), stats.first_infinity()), (Some(2), Some(3)));
     let bytes: Vec<u8> = [3e200_f64, 4e200].iter().flat_map(|part| part.to_le_bytes()).collect();
-    let mut stats = Stats::of(Dtype::C128).unwrap();
+    let mut stats = Stats::new(Dtype::C128).unwrap();
     stats.update(&bytes);
     assert_eq!(
         (stats.mean(), stats.std(), stats.quantiles(&[0.5])),
@@ -397,7 +397,7 @@ fn complex_numbers_count_as_their_magnitudes() {
 
 #[test]
 fn any_byte_but_zero_is_true() {
-    let mut stats = Stats::of(Dtype::Bool).unwrap();
+    let mut stats = Stats::new(Dtype::Bool).unwrap();
     stats.update(&[1, 255, 0, 2]);
     assert_eq!((stats.max().unwrap().to_string(), stats.mean(), stats.zeros()), ("1".to_owned(), Some(0.75), 1));
 }

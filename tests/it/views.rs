@@ -59,7 +59,7 @@ fn views_pass_on_metadata() {
     let cast = CastView::new(&renamed, |_, info| info.dtype);
     let views: [(&str, &dyn Tensors); 10] = [
         ("subset by name", &Subset::new(&model, |_| true)),
-        ("subset by position", &Subset::of_positions(&model, [0, 1])),
+        ("subset by position", &Subset::from_positions(&model, [0, 1])),
         ("renamed", &Renamed::new(&model, |_| None)),
         ("renamed by position", &Renamed::by_position(&model)),
         ("renamed by rules", &Renamed::by_rules(&model, &rules)),

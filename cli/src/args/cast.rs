@@ -171,8 +171,8 @@ impl Cast {
 
     /// Returns the first two rules that are for the same tensors, of which the second would never be used.
     fn same_tensors(&self) -> Option<[&CastRule; 2]> {
-        self.dtypes.iter().enumerate().find_map(|(at, second)| {
-            let first = self.dtypes[..at].iter().find(|first| {
+        self.dtypes.iter().enumerate().find_map(|(index, second)| {
+            let first = self.dtypes[..index].iter().find(|first| {
                 first.from == second.from && (first.from.is_some() || first.to.is_float() == second.to.is_float())
             });
             Some([first?, second])

@@ -56,9 +56,10 @@ impl Filter {
 
     /// Fails if a filter was given and no tensor matched: a typo would look like a clean result.
     pub(crate) fn expect_some(&self, matched: usize) -> Outcome<()> {
-        match !self.filters.is_empty() && matched == 0 {
-            true => Err(Failure::not_found("--filter: no tensor matches")),
-            false => Ok(()),
+        if !self.filters.is_empty() && matched == 0 {
+            Err(Failure::not_found("--filter: no tensor matches"))
+        } else {
+            Ok(())
         }
     }
 }

@@ -122,11 +122,11 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<Step, InvalidGlob> {
 impl Glob {
     /// Returns whether a whole name matches. This takes no longer than the length of the name times that of the glob.
     pub fn matches(&self, name: &str) -> bool {
-        let mut at = Steps::new(self.0.len());
-        at.add(&self.0, 0);
+        let mut index = Steps::new(self.0.len());
+        index.add(&self.0, 0);
         for c in name.chars() {
             let mut next = Steps::new(self.0.len());
-            for step in std::mem::take(&mut at.list) {
+            for step in std::mem::take(&mut index.list) {
                 let (takes, then) = match &self.0[step] {
                     Step::Char(own) => (c == *own, step + 1),
                     Step::Any => (true, step + 1),
@@ -140,9 +140,9 @@ impl Glob {
                     next.add(&self.0, then);
                 }
             }
-            at = next;
+            index = next;
         }
-        at.is_in[self.0.len()]
+        index.is_in[self.0.len()]
     }
 }
 
@@ -161,19 +161,19 @@ impl Steps {
     /// Adds a step, and those that it leads to without a character.
     fn add(&mut self, steps: &[Step], first: usize) {
         let mut waiting = vec![first];
-        while let Some(at) = waiting.pop() {
-            if std::mem::replace(&mut self.is_in[at], true) {
+        while let Some(index) = waiting.pop() {
+            if std::mem::replace(&mut self.is_in[index], true) {
                 continue;
             }
-            match steps.get(at) {
+            match steps.get(index) {
                 None => {}
                 Some(Step::Jump(there)) => waiting.push(*there),
-                Some(Step::Split(there)) => waiting.extend([at + 1, *there]),
+                Some(Step::Split(there)) => waiting.extend([index + 1, *there]),
                 Some(step) => {
                     if matches!(step, Step::Star) {
-                        waiting.push(at + 1);
+                        waiting.push(index + 1);
                     }
-                    self.list.push(at);
+                    self.list.push(index);
                 }
             }
         }

@@ -323,9 +323,12 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
 /// Replaces directories by the tensor files in them, in the order of their names, unless a checkpoint is in them.
 pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let is_plain = |path: &Path| path.is_dir() && options().open(path).is_err();
-    let expanded = paths.iter().map(|path| match is_plain(path) {
-        true => expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>(),
-        false => Ok(vec![path.clone()]),
+    let expanded = paths.iter().map(|path| {
+        if is_plain(path) {
+            expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>()
+        } else {
+            Ok(vec![path.clone()])
+        }
     });
     Ok(expanded.collect::<Outcome<Vec<_>>>()?.concat())
 }
@@ -438,8 +441,8 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // The path in the error is that of a file if a directory is opened.
         false => options.open(path).map_err(|error| {
-            let at = error.path().unwrap_or(path).to_owned();
-            Failure::from_error(at.display(), &error)
+            let index = error.path().unwrap_or(path).to_owned();
+            Failure::from_error(index.display(), &error)
         }),
     }?;
     if warnings == Warnings::StandardError {
@@ -631,9 +634,10 @@ pub fn read_lines(path: &Path, line: &mut dyn FnMut(&[u8]) -> Outcome<()>) -> Ou
     const LONGEST: u64 = 16 << 20;
 
     let name = display_name(path);
-    let mut lines: Box<dyn BufRead> = match is_stdin(path) {
-        true => Box::new(io::stdin().lock()),
-        false => Box::new(io::BufReader::new(fs::File::open(path).at(path)?)),
+    let mut lines: Box<dyn BufRead> = if is_stdin(path) {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(io::BufReader::new(fs::File::open(path).at(path)?))
     };
     let mut bytes = Vec::new();
     loop {

@@ -87,19 +87,19 @@ impl Slice {
         let before = self.0.iter().take(ellipsis);
         let after = self.0.iter().skip(ellipsis + 1);
         let items = before.copied().chain(std::iter::repeat_n(full, missing)).chain(after.copied());
-        items.zip(shape).enumerate().map(|(at, (item, &len))| item.axis(at, len)).collect()
+        items.zip(shape).enumerate().map(|(i, (item, &len))| item.axis(i, len)).collect()
     }
 }
 
 impl SliceItem {
     /// Applies the item to dim `at`, which has `len` indices.
-    fn axis(self, at: usize, len: usize) -> Outcome<Axis> {
+    fn axis(self, i: usize, len: usize) -> Outcome<Axis> {
         match self {
             Self::Index(index) => {
                 let found = if index < 0 { i128::from(index) + wide(len) } else { index.into() };
                 let found = usize::try_from(found).ok().filter(|&found| found < len);
                 let start = found.ok_or_else(|| {
-                    Failure::usage(format_args!("--slice: index {index} is out of bounds for dim {at} of length {len}"))
+                    Failure::usage(format_args!("--slice: index {index} is out of bounds for dim {i} of length {len}"))
                 })?;
                 Ok(Axis { start, step: 1, count: 1, drop: true })
             }
@@ -138,8 +138,8 @@ impl Axis {
     }
 
     /// Converts a position in the slice to an index of the dim.
-    pub fn index(self, at: usize) -> usize {
-        self.start.wrapping_add_signed(self.step.wrapping_mul(at.cast_signed()))
+    pub fn index(self, i: usize) -> usize {
+        self.start.wrapping_add_signed(self.step.wrapping_mul(i.cast_signed()))
     }
 
     /// Returns the indices at a range of positions in the slice.
@@ -157,8 +157,8 @@ impl Axis {
 
 impl fmt::Display for Slice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, item) in self.0.iter().enumerate() {
-            if at > 0 {
+        for (i, item) in self.0.iter().enumerate() {
+            if i > 0 {
                 f.write_str(", ")?;
             }
             match item {
@@ -185,7 +185,7 @@ mod tests {
     /// Returns the indices that a slice selects from a dim.
     fn indices(text: &str, dim: usize) -> Vec<usize> {
         let axis = text.parse::<Slice>().unwrap().axes(&[dim]).unwrap()[0];
-        let indices: Vec<usize> = (0..axis.count).map(|at| axis.index(at)).collect();
+        let indices: Vec<usize> = (0..axis.count).map(|i| axis.index(i)).collect();
         assert!(indices.iter().all(|index| axis.bounds().contains(index)), "{text} of {dim}: {axis:?}");
         assert_eq!(axis.bounds().is_empty(), indices.is_empty());
         indices

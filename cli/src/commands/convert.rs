@@ -79,7 +79,7 @@ impl Convert {
         let names = self.rename.new_names(&[(&file, path)], unnamed, &is_chosen)?.pop().unwrap_or_default();
         names.expect_unique(path, &names.chosen)?;
         let renamed = Renamed::with_names(&source, names.names.clone());
-        let subset = Subset::of_positions(&renamed, names.chosen.iter().copied());
+        let subset = Subset::from_positions(&renamed, names.chosen.iter().copied());
         let cast = self.cast.apply(&subset)?;
         let export =
             Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?.with_note(NewNames::note(&[names]));

@@ -59,8 +59,8 @@ impl Info {
         let width = self.wide.width(out).map(|width| width.saturating_sub(13));
         let mut table = Table::without_header([Column::Left, Column::Left]);
         let mut section = |title: &str, lines: Vec<String>| {
-            for (at, line) in lines.iter().flat_map(|line| wrap(line, width)).enumerate() {
-                table.row([if at == 0 { title } else { "" }, &line]);
+            for (index, line) in lines.iter().flat_map(|line| wrap(line, width)).enumerate() {
+                table.row([if index == 0 { title } else { "" }, &line]);
             }
         };
         let version = file.version.map(|version| format!(", version {version}")).unwrap_or_default();
@@ -222,7 +222,7 @@ impl<'f> Description<'f> {
             size: file.file_bytes(),
             total,
             dtypes,
-            storage: ByteMap::of_file(file),
+            storage: ByteMap::from_file(file),
             shards: file.shards().len(),
             compressed: Compressed::of(file),
             big_endian: file.tensors().filter(|tensor| tensor.is_big_endian()).count(),

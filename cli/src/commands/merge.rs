@@ -101,9 +101,10 @@ impl Merge {
         // A device such as `/dev/stdout` has nothing to lose.
         if !self.force && !is_stdout(output) && output.is_file() {
             let [path, first_path] = [output, first].map(|path| path.display());
-            let hint = match first.exists() || is_stdin(first) {
-                true => format!("use --force or `-o {path}` to replace it"),
-                false => format!("use `-o {first_path}` to write that file, or --force to replace this one"),
+            let hint = if first.exists() || is_stdin(first) {
+                format!("use --force or `-o {path}` to replace it")
+            } else {
+                format!("use `-o {first_path}` to write that file, or --force to replace this one")
             };
             return Err(Failure::usage_at(
                 output,

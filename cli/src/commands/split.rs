@@ -101,7 +101,8 @@ impl Split {
         for positions in groups.values() {
             names.expect_unique(path, positions)?;
         }
-        let new_names = groups.values().map(|positions| positions.iter().map(|at| names.names[*at].clone()).collect());
+        let new_names =
+            groups.values().map(|positions| positions.iter().map(|index| names.names[*index].clone()).collect());
         let new_names: Vec<Vec<String>> = new_names.collect();
         let groups: Vec<FileView<'_>> =
             groups.into_values().map(|positions| source.with_positions(positions)).collect();

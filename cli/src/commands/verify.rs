@@ -112,9 +112,10 @@ impl Verify {
             }
             let report = report?;
             let (ok, malformed) = (report.ok, report.malformed);
-            match self.json {
-                true => reports.push(report),
-                false => print(&report, out)?,
+            if self.json {
+                reports.push(report)
+            } else {
+                print(&report, out)?
             }
             if malformed { Err(Failure::reported_malformed()) } else { Ok(Verdict::from_pass(ok)) }
         });
@@ -221,9 +222,10 @@ fn check_format(
                 names => format!("{} ({})", counted(names.len(), "tensor"), quoted(names)),
             };
             let whats = whats.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-            match whats.is_empty() {
-                true => format!("{subject}: {reason}"),
-                false => format!("{subject}: cannot store {whats}; {reason}"),
+            if whats.is_empty() {
+                format!("{subject}: {reason}")
+            } else {
+                format!("{subject}: cannot store {whats}; {reason}")
             }
         }));
     }

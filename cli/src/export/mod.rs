@@ -198,10 +198,8 @@ impl<'t> Export<'t> {
         // The later file would replace the earlier one, or what its index names.
         check_distinct(exports.iter().map(Self::path))?;
         if !args.json {
-            let mut run = |export: &Self| match args.dry_run {
-                true => export.print(args, &casts(), out),
-                false => export.write(out),
-            };
+            let mut run =
+                |export: &Self| if args.dry_run { export.print(args, &casts(), out) } else { export.write(out) };
             return exports.iter().try_for_each(|export| {
                 run(export)?;
                 export.print_notes();
@@ -259,10 +257,10 @@ impl<'t> Export<'t> {
         let sizes = args.sizes;
         let casts: HashMap<&str, Dtype> = casts.iter().map(|cast| (cast.name.as_str(), cast.from)).collect();
         let mut table = Table::new([("name", Column::Left), ("tensor", Column::Left), ("bytes", Column::Right)]);
-        for (at, (name, info)) in self.list.iter().enumerate() {
+        for (index, (name, info)) in self.list.iter().enumerate() {
             let label = type_label(info);
             let label = casts.get(name.as_str()).map_or_else(|| label.clone(), |from| format!("{from} -> {label}"));
-            let name = if self.drops_names { &at.to_string() } else { name };
+            let name = if self.drops_names { &index.to_string() } else { name };
             table.row([name, &label, &sizes.cell(info.payload_bytes().unwrap_or_default() as u64)]);
         }
         table.print(args.wide.width(out), out)?;
@@ -279,10 +277,7 @@ impl<'t> Export<'t> {
 
 /// Returns tensors under the names that are stored.
 fn named(tensors: &dyn Tensors, drops_names: bool) -> Renamed<'_> {
-    match drops_names {
-        true => Renamed::by_position(tensors),
-        false => Renamed::new(tensors, |_| None),
-    }
+    if drops_names { Renamed::by_position(tensors) } else { Renamed::new(tensors, |_| None) }
 }
 
 /// A file, in the output of `--json`.
@@ -342,7 +337,7 @@ impl Naming {
     ) -> Outcome<Self> {
         let (path, format) = (target.path.display(), target.format);
         // A tensor without a name is named by its position.
-        let has_names = tensors.iter().enumerate().any(|(at, (name, _))| *name != at.to_string());
+        let has_names = tensors.iter().enumerate().any(|(index, (name, _))| *name != index.to_string());
         match args.names {
             Some(Names::Embed) => return Ok(Self { embeds: true, drops: false }),
             Some(Names::Index) => return Ok(Self { embeds: false, drops: true }),

@@ -33,8 +33,8 @@ impl Formatter for ForHtml {
 /// Writes a part of a string, with some characters escaped.
 fn write_escaped<W: ?Sized + io::Write>(out: &mut W, fragment: &str, escapes: fn(char) -> bool) -> io::Result<()> {
     let mut rest = fragment;
-    while let Some(at) = rest.find(escapes) {
-        let (before, after) = rest.split_at(at);
+    while let Some(index) = rest.find(escapes) {
+        let (before, after) = rest.split_at(index);
         let Some(c) = after.chars().next() else { break };
         out.write_all(before.as_bytes())?;
         for unit in c.encode_utf16(&mut [0; 2]) {

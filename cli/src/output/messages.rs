@@ -66,9 +66,10 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     }
     let mut escaped = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        match is_control(c) {
-            true => write!(escaped, "{}", c.escape_default()).expect("writing to a `String` does not fail"),
-            false => escaped.push(c),
+        if is_control(c) {
+            write!(escaped, "{}", c.escape_default()).expect("writing to a `String` does not fail")
+        } else {
+            escaped.push(c)
         }
     }
     escaped.into()

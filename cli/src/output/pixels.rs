@@ -58,13 +58,13 @@ impl DrawingBackend for Pixels<'_> {
         Ok(())
     }
 
-    fn draw_pixel(&mut self, at: BackendCoord, color: BackendColor) -> PixelResult {
-        self.mix(at, color);
+    fn draw_pixel(&mut self, index: BackendCoord, color: BackendColor) -> PixelResult {
+        self.mix(index, color);
         Ok(())
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "coordinates are whole pixels")]
-    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, at: BackendCoord) -> PixelResult {
+    fn draw_text<S: BackendTextStyle>(&mut self, text: &str, style: &S, index: BackendCoord) -> PixelResult {
         let font = self.font.clone();
         let font = font.as_scaled(style.size() as f32);
         let (mut glyphs, mut x) = (Vec::<Glyph>::new(), 0.0);
@@ -88,16 +88,16 @@ impl DrawingBackend for Pixels<'_> {
             VPos::Center => font.height() / 2.0,
             VPos::Bottom => font.height(),
         };
-        let (left, top) = (at.0 - left.round() as i32, at.1 - top.round() as i32);
+        let (left, top) = (index.0 - left.round() as i32, index.1 - top.round() as i32);
         let color = style.color();
         for glyph in glyphs {
             let Some(outline) = font.outline_glyph(glyph) else { continue };
             let corner = outline.px_bounds().min;
             outline.draw(|x, y, coverage| {
                 let [x, y] = [x, y].map(|offset| i32::try_from(offset).unwrap_or(i32::MAX));
-                let at = (left + corner.x as i32 + x, top + corner.y as i32 + y);
+                let index = (left + corner.x as i32 + x, top + corner.y as i32 + y);
                 let color = BackendColor { alpha: color.alpha * f64::from(coverage.clamp(0.0, 1.0)), ..color };
-                self.mix(at, color);
+                self.mix(index, color);
             });
         }
         Ok(())

@@ -150,13 +150,11 @@ fn draw_panel<B: DrawingBackend>(area: &Area<B>, panel: &Panel<'_>) -> Drawn<B> 
         .y_label_formatter(&|count| short(*count))
         .draw()?;
     let bins = counts.len() as f64;
-    let edge = |at: usize| axis.first + (axis.last - axis.first) * (at as f64 / bins);
+    let edge = |index: usize| axis.first + (axis.last - axis.first) * (index as f64 / bins);
     chart.draw_series(
-        counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count > 0)
-            .map(|(at, &count)| Rectangle::new([(edge(at), 0.0), (edge(at + 1), count as f64)], BARS.filled())),
+        counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(index, &count)| {
+            Rectangle::new([(edge(index), 0.0), (edge(index + 1), count as f64)], BARS.filled())
+        }),
     )?;
     Ok(())
 }
@@ -194,13 +192,13 @@ impl XAxis {
         Self { start, end, first: start, last: end, numbers: (min, max) }
     }
 
-    fn label(&self, at: f64) -> String {
+    fn label(&self, index: f64) -> String {
         let (min, max) = self.numbers;
-        let fraction = (at - self.start) / (self.end - self.start);
+        let fraction = (index - self.start) / (self.end - self.start);
         match (self.start, self.end) == self.numbers {
             // Steps from the first number rarely hit 0 exactly.
-            true if at.abs() < (max - min) * 1e-9 => "0".to_owned(),
-            true => general(at, digits_between(min, max)),
+            true if index.abs() < (max - min) * 1e-9 => "0".to_owned(),
+            true => general(index, digits_between(min, max)),
             false => general(min * (1.0 - fraction) + max * fraction, digits_between(min, max)),
         }
     }
@@ -220,7 +218,7 @@ fn text(size: u32, color: RGBColor) -> TextStyle<'static> {
 }
 
 /// Writes the text, with an ellipsis in the middle if it is too wide.
-fn write_text<B: DrawingBackend>(area: &Area<B>, text: &str, at: (i32, i32), style: &TextStyle<'_>) -> Drawn<B> {
+fn write_text<B: DrawingBackend>(area: &Area<B>, text: &str, index: (i32, i32), style: &TextStyle<'_>) -> Drawn<B> {
     let (width, _) = area.dim_in_pixel();
     let room = width.saturating_sub(32);
     let mut shown = text.to_owned();
@@ -231,5 +229,5 @@ fn write_text<B: DrawingBackend>(area: &Area<B>, text: &str, at: (i32, i32), sty
         let (front, back) = (kept / 2, kept - kept / 2);
         shown = chars[..front].iter().chain(&['…']).chain(&chars[chars.len() - back..]).collect();
     }
-    area.draw_text(&shown, &style.pos(Pos::new(HPos::Left, VPos::Top)), at)
+    area.draw_text(&shown, &style.pos(Pos::new(HPos::Left, VPos::Top)), index)
 }

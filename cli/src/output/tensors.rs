@@ -42,7 +42,7 @@ pub fn index_of(info: &TensorInfo, position: u64) -> Vec<u64> {
             let order: Vec<usize> = order.as_slice().iter().map(|dim| usize::from(*dim)).collect();
             let stored: Vec<usize> = order.iter().map(|dim| dims[*dim]).collect();
             let mut index = vec![0; dims.len()];
-            order.iter().zip(row_major_index(position, &stored)).for_each(|(dim, at)| index[*dim] = at);
+            order.iter().zip(row_major_index(position, &stored)).for_each(|(dim, i)| index[*dim] = i);
             index
         }
         _ => row_major_index(position, dims),
@@ -57,9 +57,9 @@ pub fn row_major_index(position: u64, shape: &[usize]) -> Vec<u64> {
         .rev()
         .map(|&dim| {
             let dim = (dim as u64).max(1);
-            let at = left % dim;
+            let i = left % dim;
             left /= dim;
-            at
+            i
         })
         .collect();
     index.reverse();

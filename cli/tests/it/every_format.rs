@@ -178,7 +178,7 @@ fn stats_cover_every_tensor() {
         for row in rows {
             let name = row["name"].as_str().unwrap();
             let tensor = &map[name];
-            let mut stats = Stats::of_tensor(tensor.info());
+            let mut stats = Stats::from_info(tensor.info());
             if let Some(stats) = &mut stats {
                 stats.update(tensor.as_bytes());
             }
@@ -213,7 +213,7 @@ fn reports_have_every_tensor() {
                 let name = row["name"].as_str().unwrap();
                 let values = values.iter().find(|values| values["tensor"] == at);
                 assert_eq!(values.is_none(), row.get("no_values").is_some(), "{}: {name}", format.name);
-                let Some(mut stats) = Stats::of_tensor(map[name].info()) else { continue };
+                let Some(mut stats) = Stats::from_info(map[name].info()) else { continue };
                 stats.update(map[name].as_bytes());
                 let values = values.unwrap_or_else(|| panic!("{}: {name} has no values", format.name));
                 let read = values["read"].as_u64().unwrap();

@@ -13,11 +13,10 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, de, .. } = env;
     let questions = questions(env, model);
     let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
-    let [store, lend, load, reload] = match is_newtype {
-        true => newtype(env, &model.fields[0]),
-        false => {
-            [store_fields(env, model), lend_fields(env, model), load_fields(env, model), reload_fields(env, model)]
-        }
+    let [store, lend, load, reload] = if is_newtype {
+        newtype(env, &model.fields[0])
+    } else {
+        [store_fields(env, model), lend_fields(env, model), load_fields(env, model), reload_fields(env, model)]
     };
     let header = env.writing.header(&quote!(#krate::model::Store));
     let reading = env.reading.as_ref().map(|reading| {
@@ -79,14 +78,16 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let node = quote!(&<Self as #krate::TensorFile>::NODE);
     let values = model.stored().map(|field| {
         let Field { ty, member, .. } = field;
-        match field.is_metadata() {
-            true => quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::model::Store),
-            false => quote!(#private::field::<#ty>(&self.#member)),
+        if field.is_metadata() {
+            quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::model::Store)
+        } else {
+            quote!(#private::field::<#ty>(&self.#member))
         }
     });
-    match has_body(model) {
-        true => quote!(#private::store_body(__sink, #node, &[#(#values),*])),
-        false => quote!(#private::Sink::fields(__sink, #private::def_of(#node), &[#(#values),*])),
+    if has_body(model) {
+        quote!(#private::store_body(__sink, #node, &[#(#values),*]))
+    } else {
+        quote!(#private::Sink::fields(__sink, #private::def_of(#node), &[#(#values),*]))
     }
 }
 
@@ -119,9 +120,10 @@ fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     });
     let arms = fields.iter().zip(&places).zip(&at).map(|((field, place), at)| {
         let ty = field.ty;
-        match field.is_metadata() {
-            true => quote!(#at => #private::put_metadata::<#ty>(&mut __fields.#place, __source),),
-            false => quote!(#at => #private::put::<#ty>(&mut __fields.#place, __source, __adapt),),
+        if field.is_metadata() {
+            quote!(#at => #private::put_metadata::<#ty>(&mut __fields.#place, __source),)
+        } else {
+            quote!(#at => #private::put::<#ty>(&mut __fields.#place, __source, __adapt),)
         }
     });
     let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
@@ -144,11 +146,10 @@ fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let arms = model.stored().enumerate().map(|(at, field)| {
         let Field { ty, member, .. } = field;
-        match field.is_metadata() {
-            true => quote!(#at => #private::reload_metadata::<#ty>(&mut self.#member, __source),),
-            false => {
-                quote!(#at => <#ty as #krate::model::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
-            }
+        if field.is_metadata() {
+            quote!(#at => #private::reload_metadata::<#ty>(&mut self.#member, __source),)
+        } else {
+            quote!(#at => <#ty as #krate::model::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
         }
     });
     let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };

@@ -51,7 +51,7 @@ fn digest_of(file: &File) -> Digest {
 fn digest(file: &File) -> Result<Digest> {
     let one = |tensor: tensorfile::file::FileTensor<'_>| {
         let read = tensor.read()?;
-        Ok((tensor.name().to_owned(), Digest::of(&read.as_view())))
+        Ok((tensor.name().to_owned(), Digest::new(&read.as_view())))
     };
     let all: Result<CollectionDigester> = file.tensors().map(one).collect();
     Ok(all?.finish())

@@ -247,7 +247,7 @@ fn look(file: &File, len: usize) {
         (Ok(_), Err(error)) => panic!("{}: a tensor fails, but not the map: {error:?}", format.name),
         (Err(_), Err(_)) => {}
     }
-    let covered = bounded("a map of the bytes", len, || format!("{:?}", ByteMap::of_file(file)));
+    let covered = bounded("a map of the bytes", len, || format!("{:?}", ByteMap::from_file(file)));
     assert!(!covered.is_empty());
     for to in tensorfile::FORMATS {
         let _ = SaveReport::new(file, to).map(|report| report.problems());
@@ -299,10 +299,8 @@ fn sliced(tensor: &Tensor, ranges: &[Range<usize>]) -> Vec<u8> {
         _ => (0..shape.len()).collect(),
     };
     // The other dims of an empty part may be of any length.
-    let count = match ranges.iter().any(Range::is_empty) {
-        true => 0,
-        false => ranges.iter().map(ExactSizeIterator::len).product(),
-    };
+    let count =
+        if ranges.iter().any(Range::is_empty) { 0 } else { ranges.iter().map(ExactSizeIterator::len).product() };
     let mut strides = vec![0; shape.len()];
     let mut stride = if count == 0 { 0 } else { tensor.as_bytes().len() / shape.iter().product::<usize>() };
     let element = stride;
@@ -352,7 +350,7 @@ fn values(tensor: &FileTensor<'_>, len: usize) {
         let bytes: Vec<u8> = array.as_standard_layout().iter().map(|bool| u8::from(*bool)).collect();
         assert!(bytes == row_major, "{tensor:?}: other bools in an array");
     }
-    assert!(tensor.digest().is_ok_and(|digest| digest == Digest::of(&read.as_view())), "{tensor:?}: another digest");
+    assert!(tensor.digest().is_ok_and(|digest| digest == Digest::new(&read.as_view())), "{tensor:?}: another digest");
     let _ = is_aligned(tensor);
     let view = read.as_view();
     if let Ok(array) = tensor.array::<u16, Ix2>() {
@@ -362,8 +360,8 @@ fn values(tensor: &FileTensor<'_>, len: usize) {
         assert_eq!(array, view.array::<u8>().unwrap());
     }
     let _ = (tensor.load::<CooTensor<f32>>(), tensor.load::<f64>(), tensor.load::<Vec<Vec<i16>>>());
-    let _ = bounded("a digest", len, || Digest::of(&view));
-    let mut stats = Stats::of_tensor(read.info());
+    let _ = bounded("a digest", len, || Digest::new(&view));
+    let mut stats = Stats::from_info(read.info());
     if let Some(stats) = &mut stats {
         stats.update(read.as_bytes());
         let _ = (stats.mean(), stats.std(), stats.quantiles(&[0.0, 0.5, 1.0]), stats.histogram(7));

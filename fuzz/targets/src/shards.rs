@@ -96,9 +96,10 @@ fn shard(at: usize) -> Vec<u8> {
     let tensor = |at: usize| Tensor::from_slice(&vec![at as f32; at + 1], [at + 1]).unwrap();
     let names: &[&str] = [&["a.weight", "b"][..], &["a.bias"], &["x"], &["y"]][at];
     let map: TensorMap = names.iter().map(|name| (*name, tensor(at))).collect();
-    match SHARDS[at].ends_with(".ten") {
-        true => ten::to_vec(&map).unwrap(),
-        false => tensorfile::safetensors::to_vec(&map).unwrap(),
+    if SHARDS[at].ends_with(".ten") {
+        ten::to_vec(&map).unwrap()
+    } else {
+        tensorfile::safetensors::to_vec(&map).unwrap()
     }
 }
 

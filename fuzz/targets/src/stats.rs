@@ -19,7 +19,7 @@ pub fn run(input: &[u8]) {
 
 /// Computes statistics of pieces of a payload.
 fn of(dtype: Dtype, bytes: &[u8], piece: usize) -> Option<Stats> {
-    let mut stats = Stats::of(dtype)?;
+    let mut stats = Stats::new(dtype)?;
     bytes.chunks(piece.max(1)).for_each(|piece| stats.update(piece));
     Some(stats)
 }

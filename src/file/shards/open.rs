@@ -61,8 +61,8 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     }
     let mut metadata = metadata_of(index.metadata, &index.weight_map, &shards, &files);
     metadata.warnings.extend(warnings);
-    join_files(files, metadata, path, limits, &mut |at, name| {
-        index.weight_map.get(name).is_some_and(|shard| *shard == shards[at])
+    join_files(files, metadata, path, limits, &mut |i, name| {
+        index.weight_map.get(name).is_some_and(|shard| *shard == shards[i])
     })
 }
 
@@ -94,8 +94,8 @@ fn join_files(
     }
     let joined = JoinedFiles::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
     let mut index = Index::default();
-    for (at, ((own, &start), path)) in indexes.into_iter().zip(joined.starts()).zip(&paths).enumerate() {
-        let appended = index.append(&own, start, &mut |name| keeps(at, name));
+    for (i, ((own, &start), path)) in indexes.into_iter().zip(joined.starts()).zip(&paths).enumerate() {
+        let appended = index.append(&own, start, &mut |name| keeps(i, name));
         appended.map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;

@@ -78,12 +78,11 @@ pub(in crate::file) fn part_warning(path: &Path) -> Option<Warning> {
     let numbered = NumberedName::parse(path).filter(|numbered| numbered.count > 1)?;
     let NumberedName { stem, end, number, count } = numbered;
     let index = index_of(&path.with_file_name(format!("{stem}{end}")));
-    let text = match index.is_file() {
-        true => {
-            let name = index.file_name().unwrap_or_default().display();
-            format!("the file is shard {number} of {count}; `{name}` next to it opens all of them")
-        }
-        false => format!("the file is part {number} of {count} of a model, by its name"),
+    let text = if index.is_file() {
+        let name = index.file_name().unwrap_or_default().display();
+        format!("the file is shard {number} of {count}; `{name}` next to it opens all of them")
+    } else {
+        format!("the file is part {number} of {count} of a model, by its name")
     };
     Some(Warning::new(WarningKind::Part, text))
 }

@@ -60,7 +60,7 @@ pub(in crate::file) enum Files {
 /// Plans one file, in an empty plan, or shards if one would be too large.
 pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u64) -> Result<Files> {
     all.add_all(tensors)?;
-    let payloads = (0..all.len()).map(|at| (all.payload_bytes(at) as u64, all.owner(at)));
+    let payloads = (0..all.len()).map(|i| (all.payload_bytes(i) as u64, all.owner(i)));
     let (shard_of, bytes) = assign(payloads, max_bytes);
     let shards = shard_of.iter().max().map_or(1, |last| last + 1);
     if shards == 1 {
@@ -72,7 +72,7 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
         return Err(ErrorKind::Unsupported { what: "save in shards".to_owned(), instead }.into());
     }
     let mut positions = vec![Vec::new(); shards];
-    shard_of.iter().enumerate().for_each(|(at, shard)| positions[*shard].push(at));
+    shard_of.iter().enumerate().for_each(|(i, shard)| positions[*shard].push(i));
     let mut naming = Naming::SetLast;
     let mut plan = |(index, positions): (usize, &Vec<usize>)| {
         let part = FilePart { index: index as u64, count: shards as u64, tensors: Some(all.len() as u64) };
@@ -99,8 +99,8 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
 /// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of all.
 fn assign(payloads: impl Iterator<Item = (u64, usize)>, max_bytes: u64) -> (Vec<usize>, u64) {
     let (mut shard_of, mut shard, mut filled, mut all) = (Vec::new(), 0, 0_u64, 0_u64);
-    for (at, (bytes, owner)) in payloads.enumerate() {
-        if owner < at {
+    for (i, (bytes, owner)) in payloads.enumerate() {
+        if owner < i {
             shard_of.push(shard_of[owner]);
             continue;
         }
@@ -156,7 +156,7 @@ pub(in crate::file) fn refuse_old(path: &Path, split: &Split, saving: Saving<'_>
     // Without an index, the shards have the first names.
     let shards = split.len();
     let naming = split.naming;
-    (0..shards).try_for_each(|at| refuse_existing(&path.with_file_name(shard_name(path, naming, 1, at, shards)?)))
+    (0..shards).try_for_each(|i| refuse_existing(&path.with_file_name(shard_name(path, naming, 1, i, shards)?)))
 }
 
 /// Removes what killed saves left for a path that is saved as one file now.
@@ -177,9 +177,8 @@ fn finish_left(path: &Path) {
         let is_named = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let is_finished = !placed.is_empty() && placed.iter().all(is_named);
         let is_single = |name: &String| path.file_name().is_some_and(|own| *own == **name);
-        let is_left = |name: &&String| match is_finished {
-            true => is_shard_name(path, name) || is_single(name),
-            false => is_shard_name(path, name),
+        let is_left = |name: &&String| {
+            if is_finished { is_shard_name(path, name) || is_single(name) } else { is_shard_name(path, name) }
         };
         for name in if is_finished { replaced } else { placed }.iter().filter(is_left).filter(|name| !is_named(name)) {
             // What cannot be removed is in nobody's way.
@@ -261,12 +260,15 @@ impl OldSet {
     fn other_names(&self, path: &Path, naming: Naming, shards: usize) -> Result<Vec<String>> {
         let mut set = 1;
         loop {
-            let names = (0..shards).map(|at| shard_name(path, naming, set, at, shards)).collect::<Result<Vec<_>>>()?;
+            let names = (0..shards).map(|i| shard_name(path, naming, set, i, shards)).collect::<Result<Vec<_>>>()?;
             // A name with the set in front may be that of a shard of another path.
             let may_be_others = naming == Naming::SetFirst && set > 1;
-            let is_old = |name: &String| match self.is_unknown || may_be_others {
-                true => fs::symlink_metadata(path.with_file_name(name)).is_ok(),
-                false => self.names.iter().any(|old| old.eq_ignore_ascii_case(name)),
+            let is_old = |name: &String| {
+                if self.is_unknown || may_be_others {
+                    fs::symlink_metadata(path.with_file_name(name)).is_ok()
+                } else {
+                    self.names.iter().any(|old| old.eq_ignore_ascii_case(name))
+                }
             };
             if !names.iter().any(is_old) {
                 return Ok(names);
@@ -277,7 +279,7 @@ impl OldSet {
 }
 
 fn index(split: &Split, names: &[String]) -> Vec<u8> {
-    let entry = |(at, &shard): (usize, &usize)| (split.all.name(at).to_owned(), names[shard].clone());
+    let entry = |(i, &shard): (usize, &usize)| (split.all.name(i).to_owned(), names[shard].clone());
     let weight_map = split.shard_of.iter().enumerate().map(entry).collect();
     let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
     let metadata = [(TOTAL.to_owned(), total)].into_iter().collect();
@@ -293,13 +295,13 @@ fn around_number(path: &Path) -> Option<(&str, String)> {
 }
 
 /// Returns the name of a shard.
-fn shard_name(path: &Path, naming: Naming, set: usize, at: usize, shards: usize) -> Result<String> {
+fn shard_name(path: &Path, naming: Naming, set: usize, i: usize, shards: usize) -> Result<String> {
     let Some((stem, end)) = around_number(path) else {
         let what = format!("save {} in shards", path.display());
         let instead = "the name goes into an index, which takes UTF-8".to_owned();
         return Err(ErrorKind::Unsupported { what, instead }.into());
     };
-    let number = at + 1;
+    let number = i + 1;
     Ok(match (naming, set) {
         (_, 1) => format!("{stem}-{number:05}-of-{shards:05}{end}"),
         (Naming::SetLast, _) => format!("{stem}-{number:05}-of-{shards:05}-{set}{end}"),
@@ -317,9 +319,9 @@ fn is_shard_name(path: &Path, name: &str) -> bool {
             Some((set, numbers)) if is_number(set) => numbers.split_once("-of-").filter(|(_, count)| is_number(count)),
             _ => numbers.strip_prefix('-').and_then(|numbers| numbers.split_once("-of-")),
         };
-        let (at, rest) = numbers?;
+        let (i, rest) = numbers?;
         let (count, set) = rest.split_once('-').map_or((rest, None), |(count, set)| (count, Some(set)));
-        Some(is_number(at) && is_number(count) && set.is_none_or(is_number))
+        Some(is_number(i) && is_number(count) && set.is_none_or(is_number))
     };
     number().unwrap_or(false)
 }
@@ -334,8 +336,8 @@ mod tests {
 
     /// Assigns tensors, given by their length or by the earlier tensor whose bytes they share.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {
-        let payload = |(at, tensor): (usize, &Result<u64, usize>)| {
-            tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, at))
+        let payload = |(i, tensor): (usize, &Result<u64, usize>)| {
+            tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, i))
         };
         assign(tensors.iter().enumerate().map(payload), max_bytes)
     }
@@ -527,13 +529,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.ten");
         save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
-        for at in 0..3 {
-            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 1, at, 3).unwrap());
+        for i in 0..3 {
+            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 1, i, 3).unwrap());
             fs::set_permissions(shard, fs::Permissions::from_mode(0o600)).unwrap();
         }
         save_tensors(&path, 1, &mut |_| Ok(())).unwrap();
-        for at in 0..3 {
-            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 2, at, 3).unwrap());
+        for i in 0..3 {
+            let shard = folder.path().join(shard_name(&path, Naming::SetLast, 2, i, 3).unwrap());
             assert_eq!(fs::metadata(shard).unwrap().permissions().mode() & 0o777, 0o600);
         }
     }

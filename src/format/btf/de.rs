@@ -60,10 +60,10 @@ impl IndexReader for Reader {
         Ok((self.len.is_some() && self.unordered.is_none()).then_some(count))
     }
 
-    fn read_one(&mut self, at: usize, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
+    fn read_one(&mut self, i: usize, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<()> {
         let offsets = self.take_offsets(file, limits)?;
         self.last = None;
-        let read = self.records(file, limits, &offsets, at..at + 1, index);
+        let read = self.records(file, limits, &offsets, i..i + 1, index);
         self.offsets = Some(offsets);
         read
     }
@@ -111,7 +111,7 @@ impl KnownHeader {
         memory.clear();
         let (words, _) = file.bytes(offset..start, memory).ok()?.as_chunks::<8>();
         // Headers are too short for a comparison of slices to pay.
-        words.iter().enumerate().all(|(at, word)| self.words.get(at) == Some(word)).then_some(start..end)
+        words.iter().enumerate().all(|(i, word)| self.words.get(i) == Some(word)).then_some(start..end)
     }
 }
 
@@ -141,12 +141,12 @@ impl Reader {
         index: &mut Index,
     ) -> Result<()> {
         let (mut last, end) = (LastHeaders::default(), records.end);
-        records.try_for_each(|at| {
+        records.try_for_each(|i| {
             // A file of nothing but offsets takes no memory for tensors.
-            if at == 1 {
-                index.reserve(end - at);
+            if i == 1 {
+                index.reserve(end - i);
             }
-            self.record(file, limits, offsets, at, &mut last, index).map_err(|error| error.in_tensor(format!("#{at}")))
+            self.record(file, limits, offsets, i, &mut last, index).map_err(|error| error.in_tensor(format!("#{i}")))
         })
     }
 
@@ -156,22 +156,21 @@ impl Reader {
         file: &mut dyn ReadAt,
         limits: &Limits,
         offsets: &[u64],
-        at: usize,
+        i: usize,
         last: &mut LastHeaders<KnownHeader>,
         index: &mut Index,
     ) -> Result<()> {
-        let offset = offsets[at];
+        let offset = offsets[i];
         // If records are not in order, the next one would have to be searched.
-        let end = match (&self.unordered, offsets.get(at + 1)) {
+        let end = match (&self.unordered, offsets.get(i + 1)) {
             (Some(_), _) => None,
             (None, Some(next)) => Some(*next),
             (None, None) => self.len,
         };
-        check_offset(offset, at, offsets.len())?;
+        check_offset(offset, i, offsets.len())?;
         self.check_start(offset)?;
-        let is_alike = |(known, at): &(KnownHeader, usize)| {
-            Some((*at, known.payload_at(offset, file, self.len, &mut self.memory)?))
-        };
+        let is_alike =
+            |(known, i): &(KnownHeader, usize)| Some((*i, known.payload_at(offset, file, self.len, &mut self.memory)?));
         let alike = last.iter().find_map(is_alike);
         let (header, payload) = match alike {
             Some((alike, payload)) => (ReadHeader::Alike(alike), payload),
@@ -183,10 +182,10 @@ impl Reader {
                 }
                 // The header of a tensor of an unknown dtype does not tell its length.
                 if info.layout == Layout::RowMajor
-                    && at + 1 < offsets.len()
+                    && i + 1 < offsets.len()
                     && let Some(known) = KnownHeader::new(cursor.passed(), &payload)
                 {
-                    last.add(known, at);
+                    last.add(known, i);
                 }
                 (ReadHeader::New(info), payload)
             }
@@ -199,8 +198,8 @@ impl Reader {
         self.last = Some(record);
         self.count += 1;
         // The first records tell whether it pays.
-        if at % AHEAD == 1 {
-            file.will_read(&mut offsets.iter().copied().skip(at + 1).take(AHEAD));
+        if i % AHEAD == 1 {
+            file.will_read(&mut offsets.iter().copied().skip(i + 1).take(AHEAD));
         }
         header.push(index, None, payload)
     }
@@ -234,10 +233,10 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     let offsets = offsets.get(..count)?;
     let mut slice = Slice::new(file);
     let mut before = 0;
-    for (at, offset) in offsets.iter().enumerate() {
+    for (i, offset) in offsets.iter().enumerate() {
         let offset = u64::from_le_bytes(*offset);
-        check_offset(offset, at, count).ok().filter(|()| offset >= before)?;
-        let end = offsets.get(at + 1).map_or(file.len() as u64, |next| u64::from_le_bytes(*next));
+        check_offset(offset, i, count).ok().filter(|()| offset >= before)?;
+        let end = offsets.get(i + 1).map_or(file.len() as u64, |next| u64::from_le_bytes(*next));
         let (info, _, payload) = read_header(&mut Cursor::new(&mut slice, offset), limits, Some(end)).ok()?;
         before = payload.end;
         index.push(None, info, slice.get(&payload)?)?;
@@ -294,7 +293,7 @@ fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
     Ok(offsets)
 }
 
-fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
+fn check_offset(offset: u64, i: usize, tensors: usize) -> Result<()> {
     let table = header::table_bytes(tensors as u64);
     let expected = if !offset.is_multiple_of(header::ALIGNMENT) {
         format!("a multiple of {}", header::ALIGNMENT)
@@ -304,7 +303,7 @@ fn check_offset(offset: u64, at: usize, tensors: usize) -> Result<()> {
         return Ok(());
     };
     let wrong = ErrorKind::BadNumber { what: "record offset", found: offset.into(), expected };
-    Err(Error::new(wrong).at(header::table_bytes(at as u64)))
+    Err(Error::new(wrong).at(header::table_bytes(i as u64)))
 }
 
 /// Reads the index for remarks about the file.

@@ -36,8 +36,8 @@ impl IndexReader for Reader {
         self.part = part;
         self.metadata = Some(metadata).filter(|_| is_whole);
         let mut end = 0;
-        for at in 0..index.pushed() {
-            let Range { mut start, end: stop } = index.entry(at).range();
+        for i in 0..index.pushed() {
+            let Range { mut start, end: stop } = index.entry(i).range();
             if start == stop {
                 // A stream would have to look for the place of a tensor without bytes, which may be anywhere.
                 start = start.min(end);
@@ -45,11 +45,11 @@ impl IndexReader for Reader {
                 end = stop.next_multiple_of(alignment);
             }
             // The sums were checked when the header was read.
-            let range = Cursor::new(file, data + start).payload(index.entry(at).info());
-            let range = range.map_err(|error| error.in_tensor(index.label(at)))?;
-            index.entries_mut().set_range(at, &range);
+            let range = Cursor::new(file, data + start).payload(index.entry(i).info());
+            let range = range.map_err(|error| error.in_tensor(index.label(i)))?;
+            index.entries_mut().set_range(i, &range);
             if is_big_endian {
-                set_big_endian(index, at);
+                set_big_endian(index, i);
             }
         }
         Ok(true)
@@ -69,16 +69,16 @@ impl IndexReader for Reader {
 }
 
 /// Has the elements of a tensor swapped when it is read.
-fn set_big_endian(index: &mut Index, at: usize) {
-    let info = index.entry(at).info().clone();
+fn set_big_endian(index: &mut Index, i: usize) {
+    let info = index.entry(i).info().clone();
     if info.dtype.block_elements() > 1 || info.unknown_dtype().is_some() {
-        index.entries_mut().set_info(at, header::big_endian_blocks(&info));
+        index.entries_mut().set_info(i, header::big_endian_blocks(&info));
         return;
     }
     #[cfg(feature = "npy")]
     if let Some(bytes) = u8::try_from(info.dtype.block_bytes()).ok().filter(|bytes| *bytes > 1).and_then(NonZeroU8::new)
     {
-        index.entries_mut().set_codec(at, Codec::BigEndian(bytes));
+        index.entries_mut().set_codec(i, Codec::BigEndian(bytes));
     }
 }
 
@@ -166,8 +166,8 @@ fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut In
         index.push_checked(Some(&name), info, range)?;
         places.push(place);
     }
-    if let Err(at) = index.compare_names() {
-        return Err(Error::new(ErrorKind::DuplicateName { name: index.label(at) }).at(places[at]));
+    if let Err(i) = index.compare_names() {
+        return Err(Error::new(ErrorKind::DuplicateName { name: index.label(i) }).at(places[i]));
     }
     let header_end = cursor.offset();
     let Some(data) = header_end.checked_next_multiple_of(alignment) else {
@@ -175,7 +175,7 @@ fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut In
     };
     // Tensors without bytes come before one that begins at the same offset.
     if let Some(order) = index.sort() {
-        places = order.into_iter().map(|at| places[at]).collect();
+        places = order.into_iter().map(|i| places[i]).collect();
     }
     if has_unknown {
         set_unknown_ends(index, &places, len.map(|len| len.saturating_sub(data)))?;
@@ -258,35 +258,35 @@ fn tensor(
 /// Gives the tensors of an unknown dtype the bytes up to where the next one begins, or up to the end of the file, of which
 /// `left` bytes are data.
 fn set_unknown_ends(index: &mut Index, places: &[u64], left: Option<u64>) -> Result<()> {
-    for (at, place) in places.iter().enumerate() {
-        let entry = index.entry(at);
+    for (i, place) in places.iter().enumerate() {
+        let entry = index.entry(i);
         let Some(tag) = entry.info().unknown_dtype() else { continue };
-        let next = if at + 1 < places.len() { Some(index.entry(at + 1).range().start) } else { left };
+        let next = if i + 1 < places.len() { Some(index.entry(i + 1).range().start) } else { left };
         let Some(end) = next else {
             let kind = ErrorKind::UnknownDtype { tag: tag.to_owned() };
-            return Err(Error::new(kind).at(*place).in_tensor(index.label(at)));
+            return Err(Error::new(kind).at(*place).in_tensor(index.label(i)));
         };
         let (start, mut info) = (entry.range().start, entry.info().clone());
         let end = end.max(start);
         info.set_unknown_bytes(end - start);
-        index.entries_mut().set_info(at, info);
-        index.entries_mut().set_range(at, &(start..end));
+        index.entries_mut().set_info(i, info);
+        index.entries_mut().set_range(i, &(start..end));
     }
     Ok(())
 }
 
 /// Checks that no two tensors overlap. Returns the end of the last one in the file.
 fn check(index: &Index, places: &[u64], data: u64) -> Result<u64> {
-    let range = |at: usize| index.entry(at).range();
+    let range = |i: usize| index.entry(i).range();
     let mut last: Option<usize> = None;
-    for (at, place) in places.iter().enumerate().filter(|(at, _)| !range(*at).is_empty()) {
-        if let Some(before) = last.filter(|before| range(at).start < range(*before).end) {
+    for (i, place) in places.iter().enumerate().filter(|(i, _)| !range(*i).is_empty()) {
+        if let Some(before) = last.filter(|before| range(i).start < range(*before).end) {
             let (start, end) = (range(before).start, range(before).end);
             let range = data.saturating_add(start)..data.saturating_add(end);
             let kind = ErrorKind::Overlap { other: index.label(before), range };
-            return Err(Error::new(kind).at(*place).in_tensor(index.label(at)));
+            return Err(Error::new(kind).at(*place).in_tensor(index.label(i)));
         }
-        last = Some(at);
+        last = Some(i);
     }
     Ok(data.saturating_add(last.map_or(0, |last| range(last).end)))
 }

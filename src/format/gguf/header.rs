@@ -109,10 +109,7 @@ pub(super) fn check_alignment(info: &TensorInfo, alignment: u64) -> Result<(), E
 
 /// Refuses a name that ggml reads as another one.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    match name.contains('\0') {
-        true => Err(cannot_store("a name with NUL", "in ggml a name ends there")),
-        false => Ok(()),
-    }
+    if name.contains('\0') { Err(cannot_store("a name with NUL", "in ggml a name ends there")) } else { Ok(()) }
 }
 
 /// Returns the number of elements of a tensor's innermost dim, which is 1 at rank 0.
@@ -173,8 +170,8 @@ pub(super) fn write(plan: &PlannedTensors, entries: &metadata::Writing<'_>, layo
     out.extend_from_slice(&VERSION.to_le_bytes());
     out.extend_from_slice(&(plan.len() as u64).to_le_bytes());
     entries.write(&mut out);
-    for (at, offset) in layout.payloads().enumerate() {
-        put_tensor(plan.name(at), plan.info(at), offset, &mut out);
+    for (index, offset) in layout.payloads().enumerate() {
+        put_tensor(plan.name(index), plan.info(index), offset, &mut out);
     }
     pad(&mut out, entries.alignment);
     out

@@ -70,7 +70,7 @@ impl TypedValue {
     }
 
     /// The value of a field, with its type if the format has it.
-    pub(super) fn of_field(value: &MetadataValue) -> Self {
+    pub(super) fn from_field(value: &MetadataValue) -> Self {
         let (kind, bytes) = match value {
             MetadataValue::Bool(value) => (BOOL, vec![u8::from(*value)]),
             MetadataValue::I8(value) => (I8, value.to_le_bytes().to_vec()),
@@ -90,11 +90,11 @@ impl TypedValue {
 
     /// Returns the bytes of a value of a type, if the text is one. Arrays are not.
     fn parse(kind: u32, text: &str) -> Option<Vec<u8>> {
-        Some(Self::of_field(&kind_of(kind)?.parse(text)?).bytes)
+        Some(Self::from_field(&kind_of(kind)?.parse(text)?).bytes)
     }
 
     /// The value of an entry of another file.
-    pub(super) fn of_typed(entry: &TypedEntry) -> Self {
+    pub(super) fn from_typed(entry: &TypedEntry) -> Self {
         Self { kind: entry.kind, bytes: entry.bytes.clone() }
     }
 
@@ -531,7 +531,7 @@ fn part_entries(part: FilePart) -> [(&'static str, TypedValue); 3] {
     let short = |number: u64| MetadataValue::U16(u16::try_from(number).unwrap_or(u16::MAX));
     let tensors = MetadataValue::I32(i32::try_from(part.tensors.unwrap_or(0)).unwrap_or(i32::MAX));
     let values = [short(part.index), short(part.count), tensors];
-    let [index, count, tensors] = values.each_ref().map(TypedValue::of_field);
+    let [index, count, tensors] = values.each_ref().map(TypedValue::from_field);
     [(PART_INDEX, index), (PART_COUNT, count), (PART_TENSORS, tensors)]
 }
 

@@ -128,7 +128,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     // An entry that was changed is text, as any other.
     let typed = |key: &str, text: &str| typed.get(key).filter(|entry| entry.text == text);
     let stored = |(key, text): (&String, &String)| {
-        let value = typed(key, text).map_or_else(|| TypedValue::text(text), |entry| TypedValue::of_typed(entry));
+        let value = typed(key, text).map_or_else(|| TypedValue::text(text), |entry| TypedValue::from_typed(entry));
         (key.clone(), value)
     };
     Ok(Arc::new(ser::Encode {

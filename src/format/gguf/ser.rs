@@ -31,12 +31,11 @@ impl write::Encode for Encode {
     }
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
-        match header::has_whole_rows(info) {
-            true => Ok(()),
-            false => {
-                let (dtype, block) = (info.dtype, info.dtype.block_elements());
-                Err(cannot_store(info.to_string(), format!("in gguf, rows of {dtype} are multiples of {block}")))
-            }
+        if header::has_whole_rows(info) {
+            Ok(())
+        } else {
+            let (dtype, block) = (info.dtype, info.dtype.block_elements());
+            Err(cannot_store(info.to_string(), format!("in gguf, rows of {dtype} are multiples of {block}")))
         }
     }
 
@@ -54,7 +53,7 @@ impl write::Encode for Encode {
 
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut encode = self.clone();
-        encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), TypedValue::of_field(value))));
+        encode.metadata.extend(entries.iter().map(|(key, value)| (key.clone(), TypedValue::from_field(value))));
         Ok(Arc::new(encode))
     }
 
@@ -66,9 +65,9 @@ impl write::Encode for Encode {
             return Err(ErrorKind::Unsupported { what, instead: format!("gguf has up to {most}") }.into());
         }
         let entries = Writing::new(&self.metadata, self.alignment, self.part)?;
-        for at in 0..plan.len() {
-            let checked = header::check_alignment(plan.info(at), entries.alignment);
-            checked.map_err(|error| Error::new(error).in_tensor(plan.name(at)))?;
+        for index in 0..plan.len() {
+            let checked = header::check_alignment(plan.info(index), entries.alignment);
+            checked.map_err(|error| Error::new(error).in_tensor(plan.name(index)))?;
         }
         let mut layout = plan.stack_payloads(0, entries.alignment)?;
         // ggml knows the size of a type, and so where the padding begins: more of it changes nothing.

@@ -118,14 +118,15 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) ->
         Family::FlatTensor => {
             check_version(&root, &[0], "0")?;
             // Only the older generation has a fourth field.
-            match root.has(early_flat_tensor::SEGMENTS) {
-                true => parser.of_early_flat_tensor(root, index),
-                false => parser.of_flat_tensor(root, index),
+            if root.has(early_flat_tensor::SEGMENTS) {
+                parser.read_early_flat_tensor(root, index)
+            } else {
+                parser.read_flat_tensor(root, index)
             }
         }
         Family::Data => match check_version(&root, &[1, 2], "1 or 2")? {
-            1 => parser.of_data_v1(root, index),
-            _ => parser.of_data_v2(root, index),
+            1 => parser.read_data_v1(root, index),
+            _ => parser.read_data_v2(root, index),
         },
     }
 }
@@ -260,13 +261,13 @@ impl<'a> FlatbufferParser<'a> {
         }
     }
 
-    fn of_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
+    fn read_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(flat_tensor::SEGMENTS)?)?;
         self.read_named(root.tables(flat_tensor::NAMED_DATA)?, index)?;
         self.finish(index, Version::Ft01, 0, None, None)
     }
 
-    fn of_early_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
+    fn read_early_flat_tensor(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         use early_flat_tensor as fields;
         self.read_segments(root.tables(fields::SEGMENTS)?)?;
         let tensors = root.tables(fields::TENSORS)?;
@@ -288,13 +289,13 @@ impl<'a> FlatbufferParser<'a> {
         self.finish(index, Version::EarlyFt01, 0, Some(root.u32(fields::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v1(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
+    fn read_data_v1(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v1::SEGMENTS)?)?;
         self.read_tensor_segments(root.tables(data_v1::TENSOR_SEGMENTS)?, index)?;
         self.finish(index, Version::Dt01V1, 1, Some(root.u32(data_v1::TENSOR_ALIGNMENT)?), None)
     }
 
-    fn of_data_v2(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
+    fn read_data_v2(mut self, root: Table<'a>, index: &mut Index) -> Result<FlatbufferContents> {
         self.read_segments(root.tables(data_v2::SEGMENTS)?)?;
         self.read_tensor_segments(root.tables(data_v2::TENSOR_SEGMENTS)?, index)?;
         let compatibility = root.table(data_v2::COMPATIBILITY_METADATA)?;
@@ -540,8 +541,8 @@ impl<'a> FlatbufferParser<'a> {
         // This makes room for the table of the names.
         let (segments, begin, end) = (self.segments.len(), self.frame.first_byte(), self.end());
         drop(self.segments);
-        if let Err(at) = index.compare_names() {
-            return Err(Error::new(ErrorKind::DuplicateName { name: index.label(at) }).at(self.places[at]));
+        if let Err(i) = index.compare_names() {
+            return Err(Error::new(ErrorKind::DuplicateName { name: index.label(i) }).at(self.places[i]));
         }
         if self.goes_back {
             check_overlaps(index)?;
@@ -587,18 +588,18 @@ fn too_large(info: &TensorInfo) -> Error {
 
 /// Checks that any two tensors have all bytes in common, or none.
 fn check_overlaps(index: &Index) -> Result<()> {
-    let range = |at: usize| index.entry(at).range();
-    let key = |at: usize| (range(at).start, range(at).end);
+    let range = |i: usize| index.entry(i).range();
+    let key = |i: usize| (range(i).start, range(i).end);
     let mut last: Option<usize> = None;
-    for at in sorted::positions(index.pushed(), &mut |one, other| key(one).cmp(&key(other))) {
-        if range(at).is_empty() || last.is_some_and(|before| range(before) == range(at)) {
+    for i in sorted::positions(index.pushed(), &mut |one, other| key(one).cmp(&key(other))) {
+        if range(i).is_empty() || last.is_some_and(|before| range(before) == range(i)) {
             continue;
         }
-        if let Some(before) = last.filter(|before| range(at).start < range(*before).end) {
+        if let Some(before) = last.filter(|before| range(i).start < range(*before).end) {
             let kind = ErrorKind::Overlap { other: index.label(before), range: range(before) };
-            return Err(Error::new(kind).in_tensor(index.label(at)).at(range(at).start));
+            return Err(Error::new(kind).in_tensor(index.label(i)).at(range(i).start));
         }
-        last = Some(at);
+        last = Some(i);
     }
     Ok(())
 }

@@ -143,14 +143,14 @@ impl Frame {
             return Err(bad_number("header length", length, format!("at least {}", family.least_length()), 12));
         }
         let frame = match family {
-            Family::FlatTensor => Self::of_flat_tensor(head, length),
-            Family::Data => Self::of_data(head, length),
+            Family::FlatTensor => Self::from_flat_tensor(head, length),
+            Family::Data => Self::from_data(head, length),
         }?;
         frame.check(len)?;
         Ok(frame)
     }
 
-    fn of_flat_tensor(head: &[u8; HEAD], length: u64) -> Result<Self> {
+    fn from_flat_tensor(head: &[u8; HEAD], length: u64) -> Result<Self> {
         let (injected, size) = (u64_at(head, 16), u64_at(head, 24));
         if injected < length {
             let expected = format!("at least {length}, the length of the header");
@@ -167,7 +167,7 @@ impl Frame {
         Ok(Self { family: Family::FlatTensor, injected, flatbuffer_end, base, end: Some(add(base, segments, 32)?) })
     }
 
-    fn of_data(head: &[u8; HEAD], length: u64) -> Result<Self> {
+    fn from_data(head: &[u8; HEAD], length: u64) -> Result<Self> {
         let (flatbuffer_end, base) = (u64_at(head, 16), u64_at(head, 24));
         let least = BEFORE_HEADER + length;
         if !(least..=MAX_FLATBUFFER).contains(&flatbuffer_end) {
@@ -211,33 +211,34 @@ impl Frame {
     }
 }
 
-fn add(base: u64, size: u64, at: u64) -> Result<u64> {
+fn add(base: u64, size: u64, index: u64) -> Result<u64> {
     let expected = || format!("less than 2^64 with the {size} bytes of the segments");
-    base.checked_add(size).ok_or_else(|| bad_number("segment base offset", base, expected(), at))
+    base.checked_add(size).ok_or_else(|| bad_number("segment base offset", base, expected(), index))
 }
 
-fn bytes_at<const N: usize>(head: &[u8; HEAD], at: usize) -> [u8; N] {
-    head[at..at + N].try_into().expect("the range has that length")
+fn bytes_at<const N: usize>(head: &[u8; HEAD], index: usize) -> [u8; N] {
+    head[index..index + N].try_into().expect("the range has that length")
 }
 
-fn u64_at(head: &[u8; HEAD], at: usize) -> u64 {
-    u64::from_le_bytes(bytes_at(head, at))
+fn u64_at(head: &[u8; HEAD], index: usize) -> u64 {
+    u64::from_le_bytes(bytes_at(head, index))
 }
 
-fn bad_magic(found: [u8; 4], expected: &'static [u8], at: u64) -> Error {
-    Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected }).at(at)
+fn bad_magic(found: [u8; 4], expected: &'static [u8], index: u64) -> Error {
+    Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected }).at(index)
 }
 
 /// Refuses a name that no reader finds.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    match find_nul(name.as_bytes()).is_some() {
-        true => Err(cannot_store("a name with NUL in it", "ExecuTorch's C++ finds no such name")),
-        false => Ok(()),
+    if find_nul(name.as_bytes()).is_some() {
+        Err(cannot_store("a name with NUL in it", "ExecuTorch's C++ finds no such name"))
+    } else {
+        Ok(())
     }
 }
 
-pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, at: u64) -> Error {
-    Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(at)
+pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, index: u64) -> Error {
+    Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(index)
 }
 
 /// Fills in the header of a file that begins with a [flatbuffer](Family::finish) with room for it.
@@ -250,7 +251,7 @@ pub(super) fn write(family: Family, file: &mut [u8], base: u64, segment_bytes: u
     file[8..12].copy_from_slice(family.magic());
     file[12..16].copy_from_slice(&length.to_le_bytes());
     let (fields, _) = file[16..].as_chunks_mut();
-    for (at, number) in numbers.iter().enumerate() {
-        fields[at] = number.to_le_bytes();
+    for (index, number) in numbers.iter().enumerate() {
+        fields[index] = number.to_le_bytes();
     }
 }

@@ -97,7 +97,7 @@ mod tests {
         let layout = |first, sizes| {
             let names = [(0, "scalar_type"), (1, sizes), (2, "dim_order")];
             let numbers = [tensor_layout::SCALAR_TYPE, tensor_layout::SIZES, tensor_layout::DIM_ORDER];
-            names.map(|(at, name)| (first + numbers[at], name))
+            names.map(|(index, name)| (first + numbers[index], name))
         };
         use flat_tensor as ft;
         check(0, "FlatTensor", &[(VERSION, "version"), (ft::SEGMENTS, "segments"), (ft::NAMED_DATA, "named_data")]);

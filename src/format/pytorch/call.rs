@@ -12,7 +12,7 @@ impl Machine {
     /// Returns what a function makes. What an unknown one makes, or one whose arguments are not as expected, is an object.
     pub(super) fn call(&mut self, callee: PickleValue, args: u32) -> Result<PickleValue> {
         let global = match callee {
-            PickleValue::Global(at) => at,
+            PickleValue::Global(i) => i,
             PickleValue::Object(_) => return self.object_of(callee, &[PickleValue::Tuple(args)]),
             other => return Err(malformed(format!("the pickle calls {}, which cannot be called", other.kind()))),
         };
@@ -117,18 +117,18 @@ impl Machine {
             },
             Function::NumpyDtype => match first {
                 Some(PickleValue::Text(name)) => {
-                    let at = index(self.heap.dtypes.len())?;
+                    let i = index(self.heap.dtypes.len())?;
                     self.heap.dtypes.push(NumpyDtype { name, is_big_endian: false, is_structured: false });
-                    Some(PickleValue::NumpyDtype(at))
+                    Some(PickleValue::NumpyDtype(i))
                 }
                 _ => None,
             },
             Function::NumpyScalar => match *values {
                 [PickleValue::NumpyDtype(dtype), data] => match self.bytes_of(data) {
                     Some(bytes) => {
-                        let at = index(self.heap.scalars.len())?;
+                        let i = index(self.heap.scalars.len())?;
                         self.heap.scalars.push(NumpyScalar { dtype, bytes });
-                        Some(PickleValue::NumpyScalar(at))
+                        Some(PickleValue::NumpyScalar(i))
                     }
                     None => None,
                 },
@@ -166,9 +166,9 @@ impl Machine {
     pub(super) fn object_of(&mut self, class: PickleValue, parts: &[PickleValue]) -> Result<PickleValue> {
         match class {
             PickleValue::Global(class) => self.object(class, parts),
-            PickleValue::Object(at) => {
+            PickleValue::Object(i) => {
                 let parts: Vec<PickleValue> = std::iter::once(class).chain(parts.iter().copied()).collect();
-                self.object(self.heap.objects[at as usize].class, &parts)
+                self.object(self.heap.objects[i as usize].class, &parts)
             }
             other => Err(malformed(format!("the pickle calls {}, which cannot be called", other.kind()))),
         }
@@ -177,16 +177,16 @@ impl Machine {
     /// Returns an object that is made of values without names.
     fn object(&mut self, class: u32, parts: &[PickleValue]) -> Result<PickleValue> {
         let parts = self.container(parts.iter().flat_map(|part| [PickleValue::Unnamed, *part]).collect())?;
-        let at = index(self.heap.objects.len())?;
+        let i = index(self.heap.objects.len())?;
         self.heap.objects.push(PickledObject { class, parts });
-        Ok(PickleValue::Object(at))
+        Ok(PickleValue::Object(i))
     }
 
     /// Sets the state of a value, as `__setstate__` or attributes.
     pub(super) fn set_state(&mut self, target: PickleValue, state: PickleValue) -> Result<()> {
         match target {
-            PickleValue::Object(at) => {
-                let parts = self.heap.objects[at as usize].parts;
+            PickleValue::Object(i) => {
+                let parts = self.heap.objects[i as usize].parts;
                 self.heap.containers[parts as usize].extend([PickleValue::Unnamed, state]);
                 Ok(())
             }
@@ -194,7 +194,7 @@ impl Machine {
             PickleValue::Dict(dict) => {
                 // The versions of modules, which each `state_dict()` has.
                 let is_versions = match state {
-                    PickleValue::Dict(at) => matches!(*self.heap.values(at), [PickleValue::Text(key), _]
+                    PickleValue::Dict(i) => matches!(*self.heap.values(i), [PickleValue::Text(key), _]
                         if self.heap.text(key) == "_metadata"),
                     _ => false,
                 };
@@ -204,18 +204,18 @@ impl Machine {
                 }
                 Ok(())
             }
-            PickleValue::NumpyDtype(at) => {
-                self.set_dtype_state(at as usize, state);
+            PickleValue::NumpyDtype(i) => {
+                self.set_dtype_state(i as usize, state);
                 Ok(())
             }
-            PickleValue::NumpyArray(at) => self.set_array_state(at as usize, state),
+            PickleValue::NumpyArray(i) => self.set_array_state(i as usize, state),
             other => Err(malformed(format!("the pickle sets attributes of {}", other.kind()))),
         }
     }
 
     /// Sets the byte order, and what else is known of a dtype: `(version, order, subarray, names, fields, …)`.
-    fn set_dtype_state(&mut self, at: usize, state: PickleValue) {
-        let values = state.tuple().map(|at| self.heap.values(at));
+    fn set_dtype_state(&mut self, i: usize, state: PickleValue) {
+        let values = state.tuple().map(|i| self.heap.values(i));
         let (order, is_structured) = match values {
             Some(&[_, PickleValue::Text(order), subarray, names, fields, ..]) => {
                 let are_none = [subarray, names, fields].iter().all(|value| matches!(value, PickleValue::None));
@@ -224,13 +224,13 @@ impl Machine {
             _ => ("", true),
         };
         let is_big_endian = order == ">";
-        let dtype = &mut self.heap.dtypes[at];
+        let dtype = &mut self.heap.dtypes[i];
         (dtype.is_big_endian, dtype.is_structured) = (is_big_endian, is_structured);
     }
 
     /// Sets dtype, shape and elements: `(version, shape, dtype, is_column_major, data)`.
-    fn set_array_state(&mut self, at: usize, state: PickleValue) -> Result<()> {
-        let values = state.tuple().map_or(&[][..], |at| self.heap.values(at));
+    fn set_array_state(&mut self, i: usize, state: PickleValue) -> Result<()> {
+        let values = state.tuple().map_or(&[][..], |i| self.heap.values(i));
         let (shape, dtype, is_column_major, data) = match *values {
             [_, PickleValue::Tuple(shape), PickleValue::NumpyDtype(dtype), PickleValue::Bool(order), data]
             | [PickleValue::Tuple(shape), PickleValue::NumpyDtype(dtype), PickleValue::Bool(order), data] => {
@@ -245,16 +245,16 @@ impl Machine {
                 None => return Err(malformed(format!("the elements of an array are {}", data.kind()))),
             },
         };
-        let array = &mut self.heap.arrays[at];
+        let array = &mut self.heap.arrays[i];
         (array.shape, array.dtype, array.is_column_major, array.elements) =
             (shape, Some(dtype), is_column_major, elements);
         Ok(())
     }
 
     fn array(&mut self, array: NumpyArray) -> Result<PickleValue> {
-        let at = index(self.heap.arrays.len())?;
+        let i = index(self.heap.arrays.len())?;
         self.heap.arrays.push(array);
-        Ok(PickleValue::NumpyArray(at))
+        Ok(PickleValue::NumpyArray(i))
     }
 
     /// Returns bytes, which Python 2 had as strings.
@@ -274,9 +274,10 @@ impl Machine {
         let is_latin_1 = self.heap.text(span).chars().all(|c| u32::from(c) <= 0xff);
         // A text can be encoded any number of times.
         self.copy(span.len as usize)?;
-        match is_latin_1 {
-            true => Ok(PickleValue::Bytes(ByteString { span, is_latin_1, is_bytearray })),
-            false => Err(malformed("the pickle makes bytes of a string that is not Latin-1")),
+        if is_latin_1 {
+            Ok(PickleValue::Bytes(ByteString { span, is_latin_1, is_bytearray }))
+        } else {
+            Err(malformed("the pickle makes bytes of a string that is not Latin-1"))
         }
     }
 
@@ -285,44 +286,44 @@ impl Machine {
         let values = match from {
             None => Vec::new(),
             // A tuple that is made of one is the same.
-            Some(PickleValue::Tuple(at)) if matches!(function, Function::Tuple | Function::Size) => {
+            Some(PickleValue::Tuple(i)) if matches!(function, Function::Tuple | Function::Size) => {
                 let make = if function == Function::Tuple { PickleValue::Tuple } else { PickleValue::Size };
-                return Ok(Some(make(at)));
+                return Ok(Some(make(i)));
             }
             Some(PickleValue::Object(_) | PickleValue::Text(_) | PickleValue::Bytes(_)) => return Ok(None),
             Some(value) => {
-                let Some(at) = value.container() else {
+                let Some(i) = value.container() else {
                     return Err(malformed(format!("the pickle makes a container of {}", value.kind())));
                 };
                 let is_dict = matches!(value, PickleValue::Dict(_));
-                self.copy(self.heap.values(at).len().saturating_mul(size_of::<PickleValue>()))?;
-                let values = self.heap.values(at);
+                self.copy(self.heap.values(i).len().saturating_mul(size_of::<PickleValue>()))?;
+                let values = self.heap.values(i);
                 if is_dict { values.iter().step_by(2).copied().collect() } else { values.to_vec() }
             }
         };
-        let at = self.container(values)?;
+        let i = self.container(values)?;
         Ok(Some(match function {
-            Function::Tuple => PickleValue::Tuple(at),
-            Function::Size => PickleValue::Size(at),
-            Function::List => PickleValue::List(at),
-            Function::FrozenSet => PickleValue::FrozenSet(at),
-            _ => PickleValue::Set(at),
+            Function::Tuple => PickleValue::Tuple(i),
+            Function::Size => PickleValue::Size(i),
+            Function::List => PickleValue::List(i),
+            Function::FrozenSet => PickleValue::FrozenSet(i),
+            _ => PickleValue::Set(i),
         }))
     }
 
     fn dict(&mut self, from: Option<PickleValue>) -> Result<PickleValue> {
         let pairs = match from {
             None => Vec::new(),
-            Some(PickleValue::Dict(at)) => {
-                self.copy(self.heap.values(at).len().saturating_mul(size_of::<PickleValue>()))?;
-                self.heap.values(at).to_vec()
+            Some(PickleValue::Dict(i)) => {
+                self.copy(self.heap.values(i).len().saturating_mul(size_of::<PickleValue>()))?;
+                self.heap.values(i).to_vec()
             }
-            Some(PickleValue::List(at) | PickleValue::Tuple(at)) => {
-                let len = self.heap.values(at).len();
+            Some(PickleValue::List(i) | PickleValue::Tuple(i)) => {
+                let len = self.heap.values(i).len();
                 self.copy(len.saturating_mul(2 * size_of::<PickleValue>()))?;
                 let mut pairs = Vec::with_capacity(2 * len);
-                for item in self.heap.values(at) {
-                    match item.container().map(|at| self.heap.values(at)) {
+                for item in self.heap.values(i) {
+                    match item.container().map(|i| self.heap.values(i)) {
                         Some(&[key, value]) => pairs.extend([key, value]),
                         _ => return Err(malformed("the pickle makes a dict of items that are not pairs")),
                     }
@@ -336,7 +337,7 @@ impl Machine {
 
     /// Returns a storage, or the class of a module, which older versions save with its source.
     pub(super) fn persistent(&mut self, id: PickleValue) -> Result<PickleValue> {
-        let values = id.container().map(|at| self.heap.values(at));
+        let values = id.container().map(|i| self.heap.values(i));
         match values {
             Some(&[PickleValue::Text(what), class @ PickleValue::Global(_), ..])
                 if self.heap.text(what) == "module" =>
@@ -349,7 +350,7 @@ impl Machine {
 
     /// Returns a storage: `("storage", type, key, location, length)`, and in the old form a part of it, or `None`.
     fn storage(&mut self, id: PickleValue) -> Result<PickleValue> {
-        let values = id.container().map(|at| self.heap.values(at));
+        let values = id.container().map(|i| self.heap.values(i));
         let storage = match values {
             Some(
                 &[
@@ -364,7 +365,7 @@ impl Machine {
                 // Its name, its first element and its length.
                 let view = match rest {
                     [] | [PickleValue::None] => None,
-                    [view] => match view.tuple().map(|at| self.heap.values(at)) {
+                    [view] => match view.tuple().map(|i| self.heap.values(i)) {
                         Some(&[PickleValue::Text(_), PickleValue::Int(start), PickleValue::Int(len)]) => {
                             Some((size("offset of a part of a storage", start)?, size("length of a storage", len)?))
                         }
@@ -378,9 +379,9 @@ impl Machine {
             }
             _ => return Err(malformed("the pickle refers to something that is not a storage")),
         };
-        let at = index(self.heap.storages.len())?;
+        let i = index(self.heap.storages.len())?;
         self.heap.storages.push(storage);
-        Ok(PickleValue::Storage(at))
+        Ok(PickleValue::Storage(i))
     }
 
     /// Returns a tensor: `(storage, offset, size, strides, …)`, of a dtype if the storage has none, and with bits perhaps.
@@ -399,20 +400,20 @@ impl Machine {
             return Err(malformed(format!("the pickle makes a tensor of {found}, but expected {expected}")));
         };
         let start = size("offset in the storage", start)?;
-        let argument = |at: Option<u8>| at.and_then(|at| values.get(usize::from(at))).copied();
+        let argument = |i: Option<u8>| i.and_then(|i| values.get(usize::from(i))).copied();
         let tag = match argument(dtype) {
             Some(PickleValue::Dtype(tag)) => tag,
             Some(other) => return Err(malformed(format!("the dtype of a tensor is {}", other.kind()))),
             None => self.heap.storages[storage as usize].tag,
         };
         let bits = self.bits(argument(bits));
-        let at = index(self.heap.tensors.len())?;
+        let i = index(self.heap.tensors.len())?;
         let (extra, place) = (Extra::default(), self.place);
         let known = bits.unwrap_or_default();
         self.heap.tensors.push(PickledTensor { storage, tag, start, shape, strides, bits: known, extra, place });
         match bits {
-            Some(_) => Ok(PickleValue::Tensor(at)),
-            None => self.unread(TensorKind::Changed, Some(at)),
+            Some(_) => Ok(PickleValue::Tensor(i)),
+            None => self.unread(TensorKind::Changed, Some(i)),
         }
     }
 
@@ -421,8 +422,8 @@ impl Machine {
         let mut bits = TensorBits::default();
         match metadata {
             None | Some(PickleValue::None) => {}
-            Some(PickleValue::Dict(at)) => {
-                for pair in self.heap.values(at).chunks_exact(2) {
+            Some(PickleValue::Dict(i)) => {
+                for pair in self.heap.values(i).chunks_exact(2) {
                     let (PickleValue::Text(key), PickleValue::Bool(is_set)) = (pair[0], pair[1]) else { return None };
                     match self.heap.text(key) {
                         "conj" => bits.conj = is_set,
@@ -448,16 +449,16 @@ impl Machine {
             extra: Extra::default(),
             place: self.place,
         };
-        if let Some(at) = elements {
-            other.set_elements(self.heap.tensors[at as usize], at);
+        if let Some(i) = elements {
+            other.set_elements(self.heap.tensors[i as usize], i);
         }
         self.add_unread(other)
     }
 
     fn add_unread(&mut self, other: UnreadTensor) -> Result<PickleValue> {
-        let at = index(self.heap.others.len())?;
+        let i = index(self.heap.others.len())?;
         self.heap.others.push(other);
-        Ok(PickleValue::Other(at))
+        Ok(PickleValue::Other(i))
     }
 
     /// Adds a class and attributes to a tensor.
@@ -468,8 +469,8 @@ impl Machine {
         state: Option<PickleValue>,
     ) -> Result<PickleValue> {
         let old = match tensor {
-            PickleValue::Tensor(at) => self.heap.tensors[at as usize].extra,
-            PickleValue::Other(at) => self.heap.others[at as usize].extra,
+            PickleValue::Tensor(i) => self.heap.tensors[i as usize].extra,
+            PickleValue::Other(i) => self.heap.others[i as usize].extra,
             PickleValue::Object(_) => {
                 state.map_or(Ok(()), |state| self.set_state(tensor, state))?;
                 return Ok(tensor);
@@ -477,17 +478,17 @@ impl Machine {
             _ => return Ok(tensor),
         };
         let attributes = match (old.attributes, state) {
-            (Some(at), Some(state)) => {
-                self.heap.containers[at as usize].extend([PickleValue::Unnamed, state]);
-                Some(at)
+            (Some(i), Some(state)) => {
+                self.heap.containers[i as usize].extend([PickleValue::Unnamed, state]);
+                Some(i)
             }
             (None, Some(state)) => Some(self.container(vec![PickleValue::Unnamed, state])?),
             (old, None) => old,
         };
         let extra = Extra { class: class.or(old.class), attributes };
         match tensor {
-            PickleValue::Tensor(at) => self.heap.tensors[at as usize].extra = extra,
-            PickleValue::Other(at) => self.heap.others[at as usize].extra = extra,
+            PickleValue::Tensor(i) => self.heap.tensors[i as usize].extra = extra,
+            PickleValue::Other(i) => self.heap.others[i as usize].extra = extra,
             _ => {}
         }
         Ok(tensor)
@@ -499,8 +500,8 @@ impl Machine {
         let state = state.first().copied();
         let Some(args) = args.tuple() else { return Err(malformed("the arguments of a call are not a tuple")) };
         let unknown = match class {
-            PickleValue::Global(at) if self.heap.function(class).is_none() => Some(at),
-            PickleValue::Object(at) => Some(self.heap.objects[at as usize].class),
+            PickleValue::Global(i) if self.heap.function(class).is_none() => Some(i),
+            PickleValue::Object(i) => Some(self.heap.objects[i as usize].class),
             _ => None,
         };
         match self.heap.function(function) {
@@ -536,8 +537,8 @@ impl Machine {
     fn without_parts(&mut self, state: Option<PickleValue>) -> Result<Option<PickleValue>> {
         const PARTS: &[&str] =
             &["_values", "_offsets", "_lengths", "_ragged_idx", "_metadata_cache", "_size", "_strides"];
-        let Some(PickleValue::Dict(at)) = state else { return Ok(state) };
-        let pairs = self.heap.values(at).chunks_exact(2);
+        let Some(PickleValue::Dict(i)) = state else { return Ok(state) };
+        let pairs = self.heap.values(i).chunks_exact(2);
         let is_other =
             |pair: &&[PickleValue]| !matches!(pair[0], PickleValue::Text(key) if PARTS.contains(&self.heap.text(key)));
         let others: Vec<PickleValue> = pairs.filter(is_other).flatten().copied().collect();
@@ -552,12 +553,12 @@ impl Machine {
             _ => return Ok(None),
         };
         Ok(match data {
-            PickleValue::Tensor(at) if self.tag_of(at) == tag => Some(data),
-            PickleValue::Tensor(at) => Some(self.unread(TensorKind::Converted, Some(at))?),
+            PickleValue::Tensor(i) if self.tag_of(i) == tag => Some(data),
+            PickleValue::Tensor(i) => Some(self.unread(TensorKind::Converted, Some(i))?),
             PickleValue::Other(_) => Some(data),
-            PickleValue::NumpyArray(at) => {
-                let dtype = self.heap.arrays[at as usize].dtype;
-                let name = dtype.map(|at| self.heap.text(self.heap.dtypes[at as usize].name));
+            PickleValue::NumpyArray(i) => {
+                let dtype = self.heap.arrays[i as usize].dtype;
+                let name = dtype.map(|i| self.heap.text(self.heap.dtypes[i as usize].name));
                 let is_same = name.and_then(super::header::numpy_dtype).is_some_and(|known| Some(known) == tag.dtype);
                 // Otherwise it is an object, of which the array is read.
                 is_same.then_some(data)
@@ -568,17 +569,17 @@ impl Machine {
 
     /// Returns a tensor whose elements cannot be read. What its arguments do not tell is unknown.
     fn other(&mut self, kind: TensorKind, args: u32) -> Result<PickleValue> {
-        let PickleValue::Other(at) = self.unread(kind, None)? else { unreachable!("it is one") };
-        let mut other = self.heap.others[at as usize];
+        let PickleValue::Other(i) = self.unread(kind, None)? else { unreachable!("it is one") };
+        let mut other = self.heap.others[i as usize];
         let mut parts: Vec<PickleValue> = Vec::new();
         match (kind, self.heap.values(args)) {
             (TensorKind::Quantized, values) => {
                 let quantizer = values.get(4).and_then(|value| value.tuple());
-                if let PickleValue::Tensor(at) = self.tensor(args, None, None)? {
-                    other.set_elements(self.heap.tensors[at as usize], at);
+                if let PickleValue::Tensor(i) = self.tensor(args, None, None)? {
+                    other.set_elements(self.heap.tensors[i as usize], i);
                 }
                 other.quantizer = quantizer;
-                if let Some(&[_, scales, zero_points, _]) = quantizer.map(|at| self.heap.values(at)) {
+                if let Some(&[_, scales, zero_points, _]) = quantizer.map(|i| self.heap.values(i)) {
                     parts = self.named(&["scales", "zero_points"], &[scales, zero_points])?;
                 }
             }
@@ -586,10 +587,10 @@ impl Machine {
                 if let Some(layout) = self.layout(of) {
                     other.kind = TensorKind::Sparse(layout);
                 }
-                let data = data.tuple().map_or(&[][..], |at| self.heap.values(at));
+                let data = data.tuple().map_or(&[][..], |i| self.heap.values(i));
                 // The size comes after the values.
-                let found = data.windows(2).enumerate().find_map(|(at, pair)| match *pair {
-                    [PickleValue::Tensor(values), size] => size.tuple().map(|size| (at, values, size)),
+                let found = data.windows(2).enumerate().find_map(|(i, pair)| match *pair {
+                    [PickleValue::Tensor(values), size] => size.tuple().map(|size| (i, values, size)),
                     _ => None,
                 });
                 if let Some((last, values, size)) = found {
@@ -606,25 +607,25 @@ impl Machine {
                     parts = self.named(names, &data)?;
                 }
             }
-            (TensorKind::Nested, &[PickleValue::Tensor(at), ref rest @ ..]) => {
+            (TensorKind::Nested, &[PickleValue::Tensor(i), ref rest @ ..]) => {
                 let rest = rest.to_vec();
-                other.set_elements(self.heap.tensors[at as usize], at);
+                other.set_elements(self.heap.tensors[i as usize], i);
                 parts = self.named(&["sizes", "strides", "storage_offsets"], &rest)?;
             }
-            (TensorKind::Jagged, &[PickleValue::Dict(at), ..]) => {
+            (TensorKind::Jagged, &[PickleValue::Dict(i), ..]) => {
                 let is_values =
                     |key: &PickleValue| matches!(key, PickleValue::Text(span) if self.heap.text(*span) == "values");
-                let pairs = self.heap.values(at);
+                let pairs = self.heap.values(i);
                 let mut elements = None;
                 for pair in pairs.chunks_exact(2) {
                     match pair[1] {
-                        PickleValue::Tensor(at) if is_values(&pair[0]) => elements = Some(at),
+                        PickleValue::Tensor(i) if is_values(&pair[0]) => elements = Some(i),
                         _ => parts.extend(pair),
                     }
                 }
                 self.copy(parts.len().saturating_mul(size_of::<PickleValue>()))?;
-                if let Some(at) = elements {
-                    other.set_elements(self.heap.tensors[at as usize], at);
+                if let Some(i) = elements {
+                    other.set_elements(self.heap.tensors[i as usize], i);
                 }
             }
             (TensorKind::Meta, &[PickleValue::Dtype(tag), size, ..])
@@ -636,8 +637,8 @@ impl Machine {
         if !parts.is_empty() {
             other.parts = Some(self.container(parts)?);
         }
-        self.heap.others[at as usize] = other;
-        Ok(PickleValue::Other(at))
+        self.heap.others[i as usize] = other;
+        Ok(PickleValue::Other(i))
     }
 
     /// Returns values with names before them.
@@ -665,8 +666,8 @@ impl Machine {
 
 impl UnreadTensor {
     /// Sets the tensor that has the elements.
-    fn set_elements(&mut self, tensor: PickledTensor, at: u32) {
-        (self.tag, self.shape, self.elements) = (Some(tensor.tag), Some(tensor.shape), Some(at));
+    fn set_elements(&mut self, tensor: PickledTensor, i: u32) {
+        (self.tag, self.shape, self.elements) = (Some(tensor.tag), Some(tensor.shape), Some(i));
     }
 }
 

@@ -150,22 +150,22 @@ impl CheckpointCollector<'_> {
     fn value(&mut self, value: PickleValue) -> Result<()> {
         let heap = self.heap;
         match value {
-            PickleValue::Tensor(at) => {
-                let tensor = &heap.tensors[at as usize];
+            PickleValue::Tensor(index) => {
+                let tensor = &heap.tensors[index as usize];
                 let found = self.tensor(tensor).map_err(|error| self.blame(error).at(tensor.place))?;
                 self.push(found)?;
                 self.extra(tensor.extra)
             }
-            PickleValue::Storage(at) => {
-                let storage = &heap.storages[at as usize];
+            PickleValue::Storage(index) => {
+                let storage = &heap.storages[index as usize];
                 let found = self.storage(storage).map_err(|error| self.blame(error).at(storage.place))?;
                 self.push(found)
             }
-            PickleValue::Other(at) => self.other(&heap.others[at as usize]),
-            PickleValue::NumpyArray(at) => {
-                let array = &heap.arrays[at as usize];
+            PickleValue::Other(index) => self.other(&heap.others[index as usize]),
+            PickleValue::NumpyArray(index) => {
+                let array = &heap.arrays[index as usize];
                 if let PickleValue::List(elements) = array.elements {
-                    return self.enter(elements, &mut |collector, at| collector.list(at));
+                    return self.enter(elements, &mut |collector, index| collector.list(index));
                 }
                 if let PickleValue::Bytes(bytes) = array.elements {
                     // They are counted if they are characters.
@@ -177,29 +177,29 @@ impl CheckpointCollector<'_> {
                     None => self.leave_out("numpy.ndarray", Left::Nothing),
                 }
             }
-            PickleValue::Object(at) => self.object(heap.objects[at as usize]),
-            PickleValue::Dict(at) => {
-                self.enter(at, &mut |collector, at| collector.dict(at))?;
-                let parts = self.dict_attributes.get(&at).copied();
+            PickleValue::Object(index) => self.object(heap.objects[index as usize]),
+            PickleValue::Dict(index) => {
+                self.enter(index, &mut |collector, index| collector.dict(index))?;
+                let parts = self.dict_attributes.get(&index).copied();
                 parts.map_or(Ok(()), |parts| self.attributes(parts))
             }
-            PickleValue::Tuple(at)
-            | PickleValue::Size(at)
-            | PickleValue::List(at)
-            | PickleValue::Set(at)
-            | PickleValue::FrozenSet(at) => {
-                if !self.is_in_object() && self.is_list_of_scalars(at)? {
+            PickleValue::Tuple(index)
+            | PickleValue::Size(index)
+            | PickleValue::List(index)
+            | PickleValue::Set(index)
+            | PickleValue::FrozenSet(index) => {
+                if !self.is_in_object() && self.is_list_of_scalars(index)? {
                     self.entry(value)
                 } else {
-                    self.enter(at, &mut |collector, at| collector.list(at))
+                    self.enter(index, &mut |collector, index| collector.list(index))
                 }
             }
             _ if self.is_in_object() => Ok(()),
-            PickleValue::Global(at) if heap.function(value) != Some(Function::Constant) => {
-                self.leave_out(heap.global_name(at), Left::Nothing)
+            PickleValue::Global(index) if heap.function(value) != Some(Function::Constant) => {
+                self.leave_out(heap.global_name(index), Left::Nothing)
             }
             PickleValue::StorageType(tag) => self.leave_out(&format!("torch.{}", tag.storage), Left::Nothing),
-            PickleValue::NumpyScalar(at) if self.numpy_scalar(at, false).is_none() => {
+            PickleValue::NumpyScalar(index) if self.numpy_scalar(index, false).is_none() => {
                 self.leave_out("numpy.generic", Left::Nothing)
             }
             _ => self.entry(value),
@@ -211,8 +211,8 @@ impl CheckpointCollector<'_> {
     }
 
     /// Visits a container, unless it contains itself.
-    fn enter(&mut self, at: u32, visit: &mut dyn FnMut(&mut Self, u32) -> Result<()>) -> Result<()> {
-        if self.above.contains(&at) {
+    fn enter(&mut self, index: u32, visit: &mut dyn FnMut(&mut Self, u32) -> Result<()>) -> Result<()> {
+        if self.above.contains(&index) {
             // Objects often have one that has them.
             return if self.is_in_object() {
                 Ok(())
@@ -223,7 +223,7 @@ impl CheckpointCollector<'_> {
         if self.is_in_object() {
             // Objects can be reached in many ways.
             const MOST: u8 = 16;
-            let visits = self.visits.entry(at).or_default();
+            let visits = self.visits.entry(index).or_default();
             if *visits == MOST {
                 return Ok(());
             }
@@ -236,15 +236,15 @@ impl CheckpointCollector<'_> {
             let (found, limit) = (Self::DEPTH as u64 + 1, Self::DEPTH as u64);
             return Err(ErrorKind::Limit { what: "number of containers in one another", found, limit }.into());
         }
-        self.above.push(at);
-        visit(self, at)?;
+        self.above.push(index);
+        visit(self, index)?;
         self.above.pop();
         Ok(())
     }
 
-    fn dict(&mut self, at: u32) -> Result<()> {
+    fn dict(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
-        let pairs = heap.values(at);
+        let pairs = heap.values(index);
         let replaced = self.replaced(pairs);
         for (number, pair) in pairs.chunks_exact(2).enumerate() {
             if replaced.contains(&number) {
@@ -292,9 +292,9 @@ impl CheckpointCollector<'_> {
         replaced
     }
 
-    fn list(&mut self, at: u32) -> Result<()> {
+    fn list(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
-        for (number, value) in heap.values(at).iter().enumerate() {
+        for (number, value) in heap.values(index).iter().enumerate() {
             self.within(itoa::Buffer::new().format(number), *value)?;
         }
         Ok(())
@@ -304,22 +304,22 @@ impl CheckpointCollector<'_> {
     fn object(&mut self, object: PickledObject) -> Result<()> {
         let before = self.contents.tensors.pushed();
         self.objects += 1;
-        self.enter(object.parts, &mut |collector, at| collector.parts(at))?;
+        self.enter(object.parts, &mut |collector, index| collector.parts(index))?;
         self.objects -= 1;
         let left = if self.contents.tensors.pushed() > before { Left::Tensors } else { Left::Nothing };
         if self.is_in_object() { Ok(()) } else { self.leave_out(self.heap.global_name(object.class), left) }
     }
 
     /// Visits the parts of an object. Those without a name, such as its state, have the name of the object.
-    fn parts(&mut self, at: u32) -> Result<()> {
+    fn parts(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
-        for pair in heap.values(at).chunks_exact(2) {
+        for pair in heap.values(index).chunks_exact(2) {
             match pair[0] {
                 PickleValue::Unnamed => {
                     self.steps(1)?;
                     match pair[1] {
                         PickleValue::Dict(state) if self.is_module(state) => {
-                            self.enter(state, &mut |collector, at| collector.module(at))?;
+                            self.enter(state, &mut |collector, index| collector.module(index))?;
                         }
                         value => self.value(value)?,
                     }
@@ -335,18 +335,18 @@ impl CheckpointCollector<'_> {
     }
 
     /// Returns whether a dict is the state of a `torch.nn.Module`.
-    fn is_module(&self, at: u32) -> bool {
+    fn is_module(&self, index: u32) -> bool {
         let has = |name: &str| {
-            let mut keys = self.heap.values(at).iter().step_by(2);
+            let mut keys = self.heap.values(index).iter().step_by(2);
             keys.any(|key| matches!(key, PickleValue::Text(span) if self.heap.text(*span) == name))
         };
         MODULE.iter().all(|name| has(name))
     }
 
     /// Visits the state of a module. Its tensors have the names that `state_dict()` gives them.
-    fn module(&mut self, at: u32) -> Result<()> {
+    fn module(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
-        for pair in heap.values(at).chunks_exact(2) {
+        for pair in heap.values(index).chunks_exact(2) {
             let PickleValue::Text(span) = pair[0] else { continue };
             let name = heap.text(span);
             if MODULE.contains(&name) {
@@ -365,11 +365,11 @@ impl CheckpointCollector<'_> {
         // `None`, `{}` and `({}, None)`, or the flags of a parameter of PyTorch before 0.4.
         let is_nothing = |value: &PickleValue| match value {
             PickleValue::None => true,
-            value => value.container().is_some_and(|at| heap.values(at).is_empty()),
+            value => value.container().is_some_and(|index| heap.values(index).is_empty()),
         };
         let is_empty = |value: &PickleValue| match value {
-            PickleValue::Tuple(at) => {
-                heap.values(*at).iter().all(|value| matches!(value, PickleValue::Bool(_)) || is_nothing(value))
+            PickleValue::Tuple(index) => {
+                heap.values(*index).iter().all(|value| matches!(value, PickleValue::Bool(_)) || is_nothing(value))
             }
             value => is_nothing(value),
         };
@@ -378,7 +378,7 @@ impl CheckpointCollector<'_> {
         }
         let before = self.contents.tensors.pushed();
         self.objects += 1;
-        self.enter(parts, &mut |collector, at| collector.parts(at))?;
+        self.enter(parts, &mut |collector, index| collector.parts(index))?;
         self.objects -= 1;
         let left = if self.contents.tensors.pushed() > before { Left::Tensors } else { Left::Nothing };
         if self.is_in_object() { Ok(()) } else { self.leave_out(ATTRIBUTES, left) }
@@ -465,8 +465,8 @@ impl CheckpointCollector<'_> {
     }
 
     /// Returns whether a container has values, all of which are of one line of text.
-    fn is_list_of_scalars(&mut self, at: u32) -> Result<bool> {
-        let values = self.heap.values(at);
+    fn is_list_of_scalars(&mut self, index: u32) -> Result<bool> {
+        let values = self.heap.values(index);
         self.steps(values.len())?;
         let is_scalar = |value: &PickleValue| {
             let is_left_out = match *value {
@@ -477,7 +477,7 @@ impl CheckpointCollector<'_> {
                 | PickleValue::StorageType(_)
                 | PickleValue::Object(_) => true,
                 PickleValue::Global(_) => self.heap.function(*value) != Some(Function::Constant),
-                PickleValue::NumpyScalar(at) => self.numpy_scalar(at, true).is_none(),
+                PickleValue::NumpyScalar(index) => self.numpy_scalar(index, true).is_none(),
                 _ => false,
             };
             !is_left_out && value.container().is_none()
@@ -529,9 +529,9 @@ impl CheckpointCollector<'_> {
                 self.steps(text.len() / 64)?;
             }
             PickleValue::Surrogates(_) => text = self.key_text(value)?,
-            PickleValue::Device(at) => {
+            PickleValue::Device(index) => {
                 let heap = self.heap;
-                for (number, value) in heap.values(at).iter().enumerate() {
+                for (number, value) in heap.values(index).iter().enumerate() {
                     text.push_str(if number > 0 { ":" } else { "" });
                     match *value {
                         PickleValue::Text(span) => text.push_str(heap.text(span)),
@@ -539,7 +539,7 @@ impl CheckpointCollector<'_> {
                     }
                 }
             }
-            PickleValue::NumpyScalar(at) => text = self.numpy_scalar(at, false).unwrap_or_default(),
+            PickleValue::NumpyScalar(index) => text = self.numpy_scalar(index, false).unwrap_or_default(),
             _ => self.write(value, &mut text, 0)?,
         }
         if text.len() > Self::LONGEST_TEXT {
@@ -581,7 +581,7 @@ impl CheckpointCollector<'_> {
                 let digits = heap.text(span);
                 write!(text, "{}", &digits[..digits.len().min(Self::LONGEST_TEXT + 1)])
             }
-            PickleValue::Complex(at) => match *heap.values(at) {
+            PickleValue::Complex(index) => match *heap.values(index) {
                 [PickleValue::Float(re), PickleValue::Float(im)] => write!(text, "{}", python::complex(re, im)),
                 _ => Ok(()),
             },
@@ -615,34 +615,34 @@ impl CheckpointCollector<'_> {
             PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
             PickleValue::StorageType(tag) => write!(text, "<class 'torch.{}'>", tag.storage),
             PickleValue::Layout(layout) => write!(text, "torch.{layout}"),
-            PickleValue::Global(at) => write!(text, "{}", heap.global_name(at)),
-            PickleValue::Object(at) => write!(text, "<{}>", heap.global_name(heap.objects[at as usize].class)),
-            PickleValue::NumpyDtype(at) => {
-                let dtype = heap.dtypes[at as usize];
+            PickleValue::Global(index) => write!(text, "{}", heap.global_name(index)),
+            PickleValue::Object(index) => write!(text, "<{}>", heap.global_name(heap.objects[index as usize].class)),
+            PickleValue::NumpyDtype(index) => {
+                let dtype = heap.dtypes[index as usize];
                 let order = if dtype.is_big_endian { ">" } else { "" };
                 write!(text, "dtype('{order}{}')", heap.text(dtype.name))
             }
-            PickleValue::NumpyScalar(at) => {
-                text.push_str(&self.numpy_scalar(at, true).unwrap_or_else(|| "<numpy.generic>".to_owned()));
+            PickleValue::NumpyScalar(index) => {
+                text.push_str(&self.numpy_scalar(index, true).unwrap_or_else(|| "<numpy.generic>".to_owned()));
                 Ok(())
             }
-            PickleValue::Device(at) => {
+            PickleValue::Device(index) => {
                 text.push_str("device(type=");
-                for (number, value) in heap.values(at).iter().enumerate() {
+                for (number, value) in heap.values(index).iter().enumerate() {
                     text.push_str(if number > 0 { ", index=" } else { "" });
                     self.write(*value, text, depth + 1)?;
                 }
                 text.push(')');
                 Ok(())
             }
-            PickleValue::Tuple(at)
-            | PickleValue::Size(at)
-            | PickleValue::List(at)
-            | PickleValue::Set(at)
-            | PickleValue::FrozenSet(at)
+            PickleValue::Tuple(index)
+            | PickleValue::Size(index)
+            | PickleValue::List(index)
+            | PickleValue::Set(index)
+            | PickleValue::FrozenSet(index)
                 if depth < Self::TEXT_DEPTH =>
             {
-                self.write_container(value, at, text, depth)?;
+                self.write_container(value, index, text, depth)?;
                 Ok(())
             }
             _ => write!(text, "<{}>", value.kind()),
@@ -653,8 +653,8 @@ impl CheckpointCollector<'_> {
     }
 
     /// Appends a container as Python prints it, or the beginning of one that is too long.
-    fn write_container(&mut self, container: PickleValue, at: u32, text: &mut String, depth: usize) -> Result<()> {
-        let values = self.heap.values(at);
+    fn write_container(&mut self, container: PickleValue, index: u32, text: &mut String, depth: usize) -> Result<()> {
+        let values = self.heap.values(index);
         let [open, close] = match container {
             PickleValue::Tuple(_) if values.len() == 1 => ["(", ",)"],
             PickleValue::Tuple(_) => ["(", ")"],
@@ -666,8 +666,8 @@ impl CheckpointCollector<'_> {
             _ => ["{", "}"],
         };
         text.push_str(open);
-        for (at, value) in values.iter().enumerate() {
-            text.push_str(if at > 0 { ", " } else { "" });
+        for (index, value) in values.iter().enumerate() {
+            text.push_str(if index > 0 { ", " } else { "" });
             self.steps(1)?;
             self.write(*value, text, depth + 1)?;
             if text.len() > Self::LONGEST_TEXT {
@@ -679,9 +679,9 @@ impl CheckpointCollector<'_> {
     }
 
     /// Returns a scalar of numpy as Python prints it, alone or in a container. `None` if it is not a number or a bool.
-    fn numpy_scalar(&self, at: u32, is_in_container: bool) -> Option<String> {
+    fn numpy_scalar(&self, index: u32, is_in_container: bool) -> Option<String> {
         const LONGEST: u32 = 32;
-        let scalar = self.heap.scalars[at as usize];
+        let scalar = self.heap.scalars[index as usize];
         let dtype = self.heap.dtypes[scalar.dtype as usize];
         let known = numpy_dtype(self.heap.text(dtype.name)).filter(|_| !dtype.is_structured)?;
         if scalar.bytes.span.len > LONGEST {
@@ -700,8 +700,10 @@ impl CheckpointCollector<'_> {
         let unsigned = u128::from_le_bytes(padded);
         let bits = 128 - 8 * bytes.len();
         let signed = (unsigned << bits).cast_signed() >> bits;
-        let f32_at = |at: usize| f32::from_le_bytes(bytes[at..at + 4].try_into().expect("it has so many bytes"));
-        let f64_at = |at: usize| f64::from_le_bytes(bytes[at..at + 8].try_into().expect("it has so many bytes"));
+        let f32_at =
+            |index: usize| f32::from_le_bytes(bytes[index..index + 4].try_into().expect("it has so many bytes"));
+        let f64_at =
+            |index: usize| f64::from_le_bytes(bytes[index..index + 8].try_into().expect("it has so many bytes"));
         let (class, text) = match known {
             Dtype::Bool => {
                 let text = if unsigned == 0 { "False" } else { "True" };
@@ -803,7 +805,7 @@ impl CheckpointCollector<'_> {
             self.contents.warnings.push(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name));
         }
         if let Some(parts) = other.parts {
-            self.enter(parts, &mut |collector, at| collector.dict(at))?;
+            self.enter(parts, &mut |collector, index| collector.dict(index))?;
         }
         self.extra(other.extra)
     }
@@ -812,12 +814,12 @@ impl CheckpointCollector<'_> {
     fn unread(&self, other: &UnreadTensor) -> Result<FoundTensor> {
         let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
         let dims = dims(other.tag, Some(other.kind), &shape)?;
-        let Some(elements) = other.elements.map(|at| self.heap.tensors[at as usize]) else {
+        let Some(elements) = other.elements.map(|index| self.heap.tensors[index as usize]) else {
             return Ok(self.without_elements(other.kind, other.tag, dims, other.place));
         };
         let bytes = self.tensor(&elements)?.range;
         let mut tag = tag_text(Some(elements.tag), Some(other.kind));
-        let quantizer = other.quantizer.map_or(&[][..], |at| self.heap.values(at));
+        let quantizer = other.quantizer.map_or(&[][..], |index| self.heap.values(index));
         // Tensors with other numbers are others, also where only the tags and the bytes are compared.
         let numbers = match *quantizer {
             [_, PickleValue::Float(scale), PickleValue::Int(zero_point)] => {
@@ -855,10 +857,8 @@ impl CheckpointCollector<'_> {
             return Ok(Some(FoundTensor { info, range, codec }));
         };
         let order: Vec<u8> = (0..dims.rank()).rev().filter_map(|dim| u8::try_from(dim).ok()).collect();
-        let layout = match array.is_column_major && dims.rank() > 1 {
-            true => Layout::from_dim_order(&order)?,
-            false => Layout::RowMajor,
-        };
+        let layout =
+            if array.is_column_major && dims.rank() > 1 { Layout::from_dim_order(&order)? } else { Layout::RowMajor };
         let info = TensorInfo { dtype, shape: dims, layout };
         if info.payload_bytes() != Some(len) {
             let expected = TensorInfo::new(dtype, info.shape.clone());
@@ -969,5 +969,5 @@ fn negation(dtype: Dtype, bits: TensorBits) -> Option<Negation> {
 
 /// Returns the last place of a text, up to `most`, at which it can be cut.
 fn cut(text: &str, most: usize) -> usize {
-    (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    (0..=most.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
 }

@@ -357,9 +357,10 @@ fn legacy_storage(file: &mut dyn ReadAt, offset: u64, size: u64) -> Result<std::
         return Err(ErrorKind::BadNumber { what, found: count.into(), expected }.into());
     };
     let (start, left) = (cursor.offset(), cursor.left().unwrap_or(0));
-    match needed > left {
-        true => Err(Error::new(ErrorKind::Truncated { needed, left }).at(start)),
-        false => Ok(start..start + needed),
+    if needed > left {
+        Err(Error::new(ErrorKind::Truncated { needed, left }).at(start))
+    } else {
+        Ok(start..start + needed)
     }
 }
 

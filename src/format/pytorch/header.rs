@@ -94,23 +94,23 @@ pub(super) static UNTYPED: Tag = tag("uint8", "UntypedStorage", 1, Some(Dtype::U
 
 /// The number of types of elements that can be read.
 const READ: usize = {
-    let (mut at, mut count) = (0, 0);
-    while at < TAGS.len() {
-        count += TAGS[at].dtype.is_some() as usize;
-        at += 1;
+    let (mut index, mut count) = (0, 0);
+    while index < TAGS.len() {
+        count += TAGS[index].dtype.is_some() as usize;
+        index += 1;
     }
     count
 };
 
 /// The dtypes that can be read.
 pub(super) const DTYPES: [Dtype; READ] = {
-    let (mut dtypes, mut at, mut count) = ([Dtype::U8; READ], 0, 0);
-    while at < TAGS.len() {
-        if let Some(dtype) = TAGS[at].dtype {
+    let (mut dtypes, mut index, mut count) = ([Dtype::U8; READ], 0, 0);
+    while index < TAGS.len() {
+        if let Some(dtype) = TAGS[index].dtype {
             dtypes[count] = dtype;
             count += 1;
         }
-        at += 1;
+        index += 1;
     }
     dtypes
 };

@@ -17,7 +17,7 @@ pub(super) struct Input<'a> {
     file: &'a mut dyn ReadAt,
     window: Vec<u8>,
     /// The next byte in the window.
-    at: usize,
+    position: usize,
     /// The offset of the end of the window in the file, and the end of the range.
     window_end: u64,
     end: u64,
@@ -27,12 +27,12 @@ impl<'a> Input<'a> {
     const WINDOW: u64 = 16 << 10;
 
     pub(super) fn new(file: &'a mut dyn ReadAt, start: u64, end: u64) -> Self {
-        Self { file, window: Vec::new(), at: 0, window_end: start, end }
+        Self { file, window: Vec::new(), position: 0, window_end: start, end }
     }
 
     /// Returns the offset of the next byte in the file.
     pub(super) fn offset(&self) -> u64 {
-        self.window_end - (self.window.len() - self.at) as u64
+        self.window_end - (self.window.len() - self.position) as u64
     }
 
     fn left(&self) -> u64 {
@@ -48,16 +48,16 @@ impl<'a> Input<'a> {
     }
 
     fn byte(&mut self) -> Result<u8> {
-        if self.at == self.window.len() {
+        if self.position == self.window.len() {
             self.need(1)?;
             let len = (self.end - self.window_end).min(Self::WINDOW);
             self.window.resize(usize::try_from(len).expect("a window is short"), 0);
-            self.at = 0;
+            self.position = 0;
             self.file.read_at(self.window_end, &mut self.window)?;
             self.window_end += len;
         }
-        self.at += 1;
-        Ok(self.window[self.at - 1])
+        self.position += 1;
+        Ok(self.window[self.position - 1])
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
@@ -77,16 +77,16 @@ impl<'a> Input<'a> {
     fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         self.need(len)?;
         let len = usize::try_from(len).map_err(|_| ErrorKind::Truncated { needed: len, left: self.left() })?;
-        let ready = len.min(self.window.len() - self.at);
-        bytes.extend_from_slice(&self.window[self.at..self.at + ready]);
-        self.at += ready;
+        let ready = len.min(self.window.len() - self.position);
+        bytes.extend_from_slice(&self.window[self.position..self.position + ready]);
+        self.position += ready;
         let start = bytes.len();
         try_reserve(bytes, len - ready)?;
         bytes.resize(start + (len - ready), 0);
         self.file.read_at(self.offset(), &mut bytes[start..])?;
         if len > ready {
             self.window.clear();
-            self.at = 0;
+            self.position = 0;
             self.window_end += (len - ready) as u64;
         }
         Ok(())
@@ -185,10 +185,10 @@ impl Machine {
             }
             op::FRAME => drop(input.array::<8>()?),
             op::MARK => self.marks.push(self.stack.len()),
-            op::POP => match self.marks.last() == Some(&self.stack.len()) {
-                true => drop(self.marks.pop()),
-                false => drop(self.pop()?),
-            },
+            op::POP if self.marks.last() == Some(&self.stack.len()) => {
+                self.marks.pop();
+            }
+            op::POP => drop(self.pop()?),
             op::POP_MARK => self.above_mark().map(drop)?,
             op::DUP => self.push(self.top()?),
             op::NONE => self.push(PickleValue::None),
@@ -406,22 +406,22 @@ impl Machine {
     }
 
     pub(super) fn container(&mut self, values: Vec<PickleValue>) -> Result<u32> {
-        let at = index(self.heap.containers.len())?;
+        let position = index(self.heap.containers.len())?;
         self.heap.containers.push(values);
-        Ok(at)
+        Ok(position)
     }
 
     fn push_container(&mut self, kind: fn(u32) -> PickleValue, values: Vec<PickleValue>) -> Result<()> {
-        let at = self.container(values)?;
-        self.push(kind(at));
+        let position = self.container(values)?;
+        self.push(kind(position));
         Ok(())
     }
 
     /// Adds values to the container at the top, which is `expected`.
     fn extend(&mut self, expected: &str, values: Vec<PickleValue>) -> Result<()> {
         let target = self.top()?;
-        if let PickleValue::Object(at) = target {
-            let parts = self.heap.objects[at as usize].parts as usize;
+        if let PickleValue::Object(position) = target {
+            let parts = self.heap.objects[position as usize].parts as usize;
             if expected == "a dict" {
                 self.heap.containers[parts].extend(values);
             } else {
@@ -433,7 +433,7 @@ impl Machine {
             return Ok(());
         }
         match target.container().filter(|_| target.kind() == expected) {
-            Some(at) => self.heap.containers[at as usize].extend(values),
+            Some(position) => self.heap.containers[position as usize].extend(values),
             None => {
                 return Err(malformed(format!("the pickle adds items to {}, but expected {expected}", target.kind())));
             }
@@ -508,20 +508,19 @@ impl Machine {
             _ => module,
         };
         let name = self.store(format!("{module}.{name}").as_bytes())?;
-        let at = index(self.heap.globals.len())?;
+        let position = index(self.heap.globals.len())?;
         self.heap.globals.push(PickledGlobal { name, function });
-        Ok(PickleValue::Global(at))
+        Ok(PickleValue::Global(position))
     }
 
     /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
     pub(super) fn copy(&mut self, bytes: usize) -> Result<()> {
         self.copied = self.copied.saturating_add(bytes as u64);
-        match self.copied > self.limit {
-            true => {
-                let (what, found) = ("memory for values of the pickle in bytes", self.copied);
-                Err(ErrorKind::Limit { what, found, limit: self.limit }.into())
-            }
-            false => Ok(()),
+        if self.copied > self.limit {
+            let (what, found) = ("memory for values of the pickle in bytes", self.copied);
+            Err(ErrorKind::Limit { what, found, limit: self.limit }.into())
+        } else {
+            Ok(())
         }
     }
 
@@ -627,10 +626,7 @@ fn unescape(line: &[u8], is_repr: bool) -> Result<Vec<u8>> {
 }
 
 fn check_pairs(values: &[PickleValue]) -> Result<()> {
-    match values.len().is_multiple_of(2) {
-        true => Ok(()),
-        false => Err(malformed("a key of a dict in the pickle has no value")),
-    }
+    if values.len().is_multiple_of(2) { Ok(()) } else { Err(malformed("a key of a dict in the pickle has no value")) }
 }
 
 fn span(start: usize, len: u64) -> Result<Span> {

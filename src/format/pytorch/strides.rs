@@ -54,22 +54,18 @@ pub(super) fn place(storage: Range<u64>, start: u64, shape: &[u64], strides: &[u
             return overlapping(range, shape, strides, size);
         }
         inner += (count - 1) * stride;
-        match runs.is_empty() && stride == run {
-            true => run *= count,
-            false => runs.push((count, stride * size)),
-        }
+        if runs.is_empty() && stride == run { run *= count } else { runs.push((count, stride * size)) }
     }
     runs.reverse();
-    let layout = match is_row_major(shape, strides) {
-        true => Layout::RowMajor,
-        false => {
-            let order = has_own_order().ok_or(ErrorKind::Limit {
-                what: "rank of a tensor in another order",
-                found: shape.len() as u64,
-                limit: u8::MAX.into(),
-            })?;
-            Layout::from_dim_order(&order)?
-        }
+    let layout = if is_row_major(shape, strides) {
+        Layout::RowMajor
+    } else {
+        let order = has_own_order().ok_or(ErrorKind::Limit {
+            what: "rank of a tensor in another order",
+            found: shape.len() as u64,
+            limit: u8::MAX.into(),
+        })?;
+        Layout::from_dim_order(&order)?
     };
     let run = run_bytes(run * size)?;
     let strided = (!runs.is_empty()).then(|| Box::new(Strided { run, dims: runs.into(), ..Strided::default() }));

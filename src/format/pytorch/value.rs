@@ -77,7 +77,7 @@ impl PickleValue {
     /// Returns the container, if it is one.
     pub(super) fn container(self) -> Option<u32> {
         match self {
-            Self::List(at) | Self::Set(at) | Self::FrozenSet(at) | Self::Dict(at) => Some(at),
+            Self::List(index) | Self::Set(index) | Self::FrozenSet(index) | Self::Dict(index) => Some(index),
             _ => self.tuple(),
         }
     }
@@ -85,7 +85,7 @@ impl PickleValue {
     /// Returns the container of a tuple.
     pub(super) fn tuple(self) -> Option<u32> {
         match self {
-            Self::Tuple(at) | Self::Size(at) => Some(at),
+            Self::Tuple(index) | Self::Size(index) => Some(index),
             _ => None,
         }
     }
@@ -159,19 +159,19 @@ impl Heap {
 
     /// Returns the offset of bytes in the file.
     pub(super) fn place(&self, span: Span) -> Option<u64> {
-        let at = self.places.binary_search_by_key(&span.start, |(start, _)| *start).ok()?;
-        Some(self.places[at].1)
+        let index = self.places.binary_search_by_key(&span.start, |(start, _)| *start).ok()?;
+        Some(self.places[index].1)
     }
 
     /// Returns the full name of a global.
-    pub(super) fn global_name(&self, at: u32) -> &str {
-        self.text(self.globals[at as usize].name)
+    pub(super) fn global_name(&self, index: u32) -> &str {
+        self.text(self.globals[index as usize].name)
     }
 
     /// Returns the function that a global is, if it is one that is known.
     pub(super) fn function(&self, value: PickleValue) -> Option<Function> {
         match value {
-            PickleValue::Global(at) => self.globals[at as usize].function,
+            PickleValue::Global(index) => self.globals[index as usize].function,
             _ => None,
         }
     }

@@ -27,12 +27,11 @@ impl IndexReader for Reader {
             (self.metadata, self.end) = (metadata, Some(end));
             return Ok(true);
         };
-        match file.ends_at(end)? {
-            true => Ok(false),
-            false => {
-                let what = "the file continues after the data of its last tensor".to_owned();
-                Err(Error::new(ErrorKind::Malformed { what }).at(end))
-            }
+        if file.ends_at(end)? {
+            Ok(false)
+        } else {
+            let what = "the file continues after the data of its last tensor".to_owned();
+            Err(Error::new(ErrorKind::Malformed { what }).at(end))
         }
     }
 
@@ -59,26 +58,26 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
     let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
     // Tensors without bytes come before one that begins at the same offset.
     if let Some(order) = index.sort() {
-        places = order.into_iter().map(|at| places[at]).collect();
+        places = order.into_iter().map(|i| places[i]).collect();
     }
     let data = header::LENGTH + json.len() as u64;
     let mut end = data;
     // The header of the tensor before, and its length.
     let mut last = (None, 0);
-    for (at, place) in places.into_iter().enumerate() {
-        let offsets = index.entry(at).range();
-        let (info, bytes) = (index.entries().info_number(at), offsets.end.wrapping_sub(offsets.start));
+    for (i, place) in places.into_iter().enumerate() {
+        let offsets = index.entry(i).range();
+        let (info, bytes) = (index.entries().info_number(i), offsets.end.wrapping_sub(offsets.start));
         // An end that overflows or lies beyond the file is left to `place_tensor`, which reports it.
         let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
         let range = match stop {
             Some(stop) if last == (Some(info), bytes) && offsets.start == end - data => end..stop,
             _ => {
-                let placed = place_tensor(len, index, at, end - data, place, data);
-                placed.map_err(|error| error.in_tensor(index.label(at)))?
+                let placed = place_tensor(len, index, i, end - data, place, data);
+                placed.map_err(|error| error.in_tensor(index.label(i)))?
             }
         };
         last = (Some(info), bytes);
-        index.entries_mut().set_range(at, &range);
+        index.entries_mut().set_range(i, &range);
         end = range.end;
     }
     Ok((FileMetadata { entries, ..FileMetadata::default() }, end))
@@ -119,10 +118,7 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
         header.metadata(entries.iter());
     }
     for (name, value) in &members {
-        match name == METADATA {
-            true => header.metadata(entries.iter()),
-            false => header.member(name, *value),
-        }
+        if name == METADATA { header.metadata(entries.iter()) } else { header.member(name, *value) }
     }
     let data = header::LENGTH + json.len() as u64;
     let end = len.unwrap_or(data);
@@ -186,8 +182,8 @@ fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u6
 
 /// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that the
 /// tensor takes. Returns its range in the file of length `len`. `place` is the offset of what describes it.
-fn place_tensor(len: Option<u64>, index: &Index, at: usize, end: u64, place: u64, data: u64) -> Result<Range<u64>> {
-    let entry = index.entry(at);
+fn place_tensor(len: Option<u64>, index: &Index, i: usize, end: u64, place: u64, data: u64) -> Result<Range<u64>> {
+    let entry = index.entry(i);
     let Range { start, end: stop } = entry.range();
     let bad_number = |what, found: u64, expected| {
         Err(Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(place))
@@ -228,7 +224,7 @@ mod tests {
 
     fn shown((metadata, places): JsonHeader<'_>, index: &Index) -> Shown {
         let tensors = places.iter().enumerate();
-        let tensors = tensors.map(|(at, place)| format!("{} {:?} {place}", index.label(at), index.entry(at)));
+        let tensors = tensors.map(|(i, place)| format!("{} {:?} {place}", index.label(i), index.entry(i)));
         (metadata.map(|value| format!("{value:?}")), tensors.collect())
     }
 
@@ -237,8 +233,8 @@ mod tests {
         assert!(scanned(HEADER).is_some());
         assert_eq!(scanned("{}"), parsed("{}"));
         let mut different = 0;
-        for at in 0..=HEADER.len() {
-            let (before, after) = HEADER.split_at(at);
+        for i in 0..=HEADER.len() {
+            let (before, after) = HEADER.split_at(i);
             let rest = after.get(1..).unwrap_or_default();
             let inserted = "\"\\{}[],: 0129-.eE+xntf\n\u{1}ä".chars();
             let changes = inserted.flat_map(|new| [format!("{before}{new}{after}"), format!("{before}{new}{rest}")]);

@@ -66,9 +66,10 @@ const ALIGNMENT: usize = 8;
 
 /// Refuses the name that is not that of a tensor.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    match name == METADATA {
-        true => Err(cannot_store(format!("a tensor named `{METADATA}`"), "safetensors keeps this name for metadata")),
-        false => Ok(()),
+    if name == METADATA {
+        Err(cannot_store(format!("a tensor named `{METADATA}`"), "safetensors keeps this name for metadata"))
+    } else {
+        Ok(())
     }
 }
 
@@ -398,8 +399,8 @@ impl Writer {
             }
         }
         self.text(r#","shape":["#);
-        for (at, dim) in info.shape.iter().enumerate() {
-            if at > 0 {
+        for (index, dim) in info.shape.iter().enumerate() {
+            if index > 0 {
                 self.bytes.push(b',');
             }
             self.decimal(Decimal::new(*dim as u64));
@@ -480,7 +481,7 @@ mod tests {
     #[test]
     fn numbers_are_written_in_decimal() {
         let near = (0..20).flat_map(|power| [10_u64.pow(power) - 1, 10_u64.pow(power), 10_u64.pow(power) + 1]);
-        for number in (0..=10_000).chain((0..10_000).map(|at| at * 10_007)).chain(near).chain([u64::MAX]) {
+        for number in (0..=10_000).chain((0..10_000).map(|index| index * 10_007)).chain(near).chain([u64::MAX]) {
             let mut writer = Writer::empty(0);
             let start = writer.bytes.len();
             writer.decimal(Decimal::new(number));

@@ -42,7 +42,7 @@ pub(super) fn scan_tensors<'a>(
     let mut scanner = Scanner::new(json);
     let (mut metadata, mut count) = (None, 0);
     scanner.object(&mut |scanner, name| {
-        let start = scanner.at;
+        let start = scanner.i;
         if name != METADATA {
             let (header, offsets) = match scanner.alike() {
                 Some((alike, offsets)) => (ReadHeader::Alike(alike), offsets),
@@ -52,21 +52,21 @@ pub(super) fn scan_tensors<'a>(
                 }
             };
             count += 1;
-            take(name, header, offsets, start..scanner.at)?;
+            take(name, header, offsets, start..scanner.i)?;
             return (count as u64 <= limits.tensors).then_some(());
         }
         scanner.object(&mut |scanner, _| scanner.string().map(drop))?;
-        let value = JsonValue::part(json, start..scanner.at);
+        let value = JsonValue::part(json, start..scanner.i);
         metadata.replace(value).is_none().then_some(())
     })?;
     scanner.skip_space();
-    (scanner.at == json.len()).then_some(metadata)
+    (scanner.i == json.len()).then_some(metadata)
 }
 
 /// A position in the JSON of a header.
 struct Scanner<'a> {
     json: &'a str,
-    at: usize,
+    i: usize,
     /// The dtype that was read last, which the next tensor has too, most often.
     dtype: (&'static str, Dtype),
     /// The descriptions of tensors in the most common form, up to the first of their offsets.
@@ -75,7 +75,7 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn new(json: &'a str) -> Self {
-        Self { json, at: 0, dtype: TAGS[0], last: LastHeaders::default() }
+        Self { json, i: 0, dtype: TAGS[0], last: LastHeaders::default() }
     }
 
     /// Reads an object. `member` reads a value, given the key.
@@ -106,22 +106,22 @@ impl<'a> Scanner<'a> {
     /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the index it
     /// returns too.
     fn alike(&mut self) -> Option<(usize, Range<u64>)> {
-        let (start, rest) = (self.at, self.rest());
+        let (start, rest) = (self.i, self.rest());
         let is_here = |(description, _): &&(&str, usize)| rest.starts_with(description.as_bytes());
         let &(description, alike) = self.last.iter().find(is_here)?;
-        self.at += description.len();
+        self.i += description.len();
         let offsets = self.offsets_here();
         if offsets.is_none() {
-            self.at = start;
+            self.i = start;
         }
         Some((alike, offsets?))
     }
 
     /// Reads the header of a tensor and its offsets, which may not be a range. `position` is its own in the index.
     fn tensor(&mut self, position: usize, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
-        let start = self.at;
+        let start = self.i;
         let members = self.compact_members(position).or_else(|| {
-            self.at = start;
+            self.i = start;
             self.members()
         });
         let (dtype, shape, data_offsets) = members?;
@@ -134,13 +134,13 @@ impl<'a> Scanner<'a> {
 
     /// Reads dtype, shape and data offsets in the order in which nearly all are written, without white space.
     fn compact_members(&mut self, position: usize) -> Option<(&'a str, Shape, Range<u64>)> {
-        let start = self.at;
+        let start = self.i;
         self.skip(br#"{"dtype":""#)?;
         let dtype = self.string_here()?;
         self.skip(br#","shape":["#)?;
         let shape = self.numbers_here()?;
         self.skip(br#","data_offsets":["#)?;
-        let description = &self.json[start..self.at];
+        let description = &self.json[start..self.i];
         let offsets = self.offsets_here()?;
         self.last.add(description, position);
         Some((dtype, shape, offsets))
@@ -206,7 +206,7 @@ impl<'a> Scanner<'a> {
         }
         // JSON has no numbers with leading zeros.
         let is_right = len == 1 || len > 1 && rest[0] != b'0';
-        self.at += len;
+        self.i += len;
         usize::try_from(number).ok().filter(|_| is_right)
     }
 
@@ -218,9 +218,9 @@ impl<'a> Scanner<'a> {
 
     /// Reads the rest of a string without escapes.
     fn string_here(&mut self) -> Option<&'a str> {
-        let start = self.at;
+        let start = self.i;
         let end = start + find_special(self.rest())?;
-        self.at = end;
+        self.i = end;
         self.skip(b"\"").map(|()| &self.json[start..end])
     }
 
@@ -238,19 +238,19 @@ impl<'a> Scanner<'a> {
     #[inline]
     fn skip<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         let is_here = self.rest().first_chunk() == Some(bytes);
-        self.at += if is_here { N } else { 0 };
+        self.i += if is_here { N } else { 0 };
         is_here.then_some(())
     }
 
     #[inline]
     fn rest(&self) -> &'a [u8] {
-        self.json.as_bytes().get(self.at..).unwrap_or_default()
+        self.json.as_bytes().get(self.i..).unwrap_or_default()
     }
 
     #[inline]
     fn skip_space(&mut self) {
-        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.json.as_bytes().get(self.at) {
-            self.at += 1;
+        while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.json.as_bytes().get(self.i) {
+            self.i += 1;
         }
     }
 }
@@ -281,12 +281,12 @@ fn find_special(bytes: &[u8]) -> Option<usize> {
     // The high bit of each byte that is below `limit`, up to and with the first one.
     let below = |word: u64, limit: u64| word.wrapping_sub(limit * ONES) & !word & HIGH;
     let (words, rest) = bytes.as_chunks();
-    for (at, word) in words.iter().enumerate() {
+    for (i, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
         let is = |byte: u8| below(word ^ (u64::from(byte) * ONES), 1);
         let special = is(b'"') | is(b'\\') | below(word, b' '.into());
         if special != 0 {
-            return Some(at * 8 + special.trailing_zeros() as usize / 8);
+            return Some(i * 8 + special.trailing_zeros() as usize / 8);
         }
     }
     let special = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..b' '))?;
@@ -338,7 +338,7 @@ mod tests {
             for after in ["", ",", "/", ":", "x", "\u{80}", "]}12345678"] {
                 let json = format!("{digits}{after}");
                 let mut scanner = Scanner::new(&json);
-                assert_eq!((scanner.number_here(), scanner.at), (digits.parse().ok(), len), "{json}");
+                assert_eq!((scanner.number_here(), scanner.i), (digits.parse().ok(), len), "{json}");
             }
         }
         let wrong = ["00", "01", "0123456789", "00000000000000000"];
@@ -351,12 +351,12 @@ mod tests {
         for (special, before) in
             (0..=u8::MAX).flat_map(|special| [b'a', b' ', b'!', 0x7f, 0x80, 0xff].map(|before| (special, before)))
         {
-            for (at, len) in (0..20).flat_map(|at| (at + 1..24).map(move |len| (at, len))) {
+            for (i, len) in (0..20).flat_map(|i| (i + 1..24).map(move |len| (i, len))) {
                 // All bytes after the first special one are special too.
                 let mut bytes = vec![before; len];
-                bytes[at..].fill(special);
+                bytes[i..].fill(special);
                 let is_special = matches!(special, b'"' | b'\\' | 0..b' ');
-                assert_eq!(find_special(&bytes), is_special.then_some(at), "{special} in {bytes:?}");
+                assert_eq!(find_special(&bytes), is_special.then_some(i), "{special} in {bytes:?}");
             }
         }
     }

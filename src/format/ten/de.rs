@@ -56,9 +56,10 @@ impl IndexReader for Reader {
             let read = alike.unwrap_or_else(|| self.tensor(file, limits, &mut last, index));
             read.map_err(|error| error.in_tensor(format!("#{number}")))?;
             let len = self.offset - start;
-            match len == self.len {
-                true => self.look_ahead(file),
-                false => (self.len, self.expected) = (len, 0),
+            if len == self.len {
+                self.look_ahead(file)
+            } else {
+                (self.len, self.expected) = (len, 0)
             }
             // In a stream, the payload comes before the next tensor.
             if file_len.is_none() {
@@ -236,7 +237,7 @@ mod tests {
         assert_eq!(index.pushed(), tensors.len());
         let beyond: Vec<u64> = told.1.iter().copied().filter(|offset| *offset >= file.len() as u64).collect();
         assert_eq!(beyond, Vec::<u64>::new());
-        let headers: Vec<u64> = (0..200).map(|at| 160 + 160 + 224 + 160 * at).collect();
+        let headers: Vec<u64> = (0..200).map(|i| 160 + 160 + 224 + 160 * i).collect();
         let known = headers.iter().filter(|offset| told.1.contains(offset)).count();
         assert!(known >= 190, "{known} of 200 headers");
         assert!(told.1.len() < 330, "{} hints", told.1.len());
@@ -251,9 +252,9 @@ mod tests {
             message(bytes, limits, &mut found).map(|()| found)
         };
         let mut found = 0;
-        for (at, byte) in (0..header::COMMON_BYTES).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+        for (i, byte) in (0..header::COMMON_BYTES).flat_map(|i| (0..=255).map(move |byte| (i, byte))) {
             let mut file = file.clone();
-            file[at] = byte;
+            file[i] = byte;
             let (limits, mut index) = (Limits::default().rank(4), Index::default());
             let read = Reader::default().read_on(&mut Slice::new(&file), &limits, &mut index);
             let mut found_small = SmallIndex::default();
@@ -261,7 +262,7 @@ mod tests {
                 continue;
             }
             let message = message_of(&file, &limits).unwrap();
-            assert!(read.unwrap(), "byte {at} is {byte}");
+            assert!(read.unwrap(), "byte {i} is {byte}");
             let entry = index.entry(0);
             let range = header::COMMON_BYTES as u64..(header::COMMON_BYTES + message.payload_bytes) as u64;
             assert_eq!((&message.info, range), (entry.info(), entry.range()));

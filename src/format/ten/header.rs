@@ -200,9 +200,10 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
         _ => {}
     }
     let stored = bytes_of(name);
-    match stored.starts_with(b"\0") || stored.ends_with(b"\0") {
-        true => Err(cannot_store("a name with NUL at its end", "readers of ten strip them")),
-        false => Ok(()),
+    if stored.starts_with(b"\0") || stored.ends_with(b"\0") {
+        Err(cannot_store("a name with NUL at its end", "readers of ten strip them"))
+    } else {
+        Ok(())
     }
 }
 
@@ -288,8 +289,8 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &m
         words[3] = name_bytes(name);
     }
     words[4] = (dims.len() as u64).to_le_bytes();
-    for (at, dim) in dims.iter().enumerate() {
-        words[5 + at] = (*dim as u64).to_le_bytes();
+    for (index, dim) in dims.iter().enumerate() {
+        words[5 + index] = (*dim as u64).to_le_bytes();
     }
     let end = 2 + contents.next_multiple_of(LINE);
     words[end] = MAGIC;
@@ -317,8 +318,8 @@ fn name_bytes(name: &str) -> [u8; 8] {
 /// Returns a text as the eight bytes of a header.
 fn text(text: &[u8]) -> [u8; 8] {
     let mut bytes = [0; 8];
-    for (at, byte) in text.iter().enumerate() {
-        bytes[at] = *byte;
+    for (index, byte) in text.iter().enumerate() {
+        bytes[index] = *byte;
     }
     bytes
 }

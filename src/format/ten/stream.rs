@@ -159,8 +159,8 @@ fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refus
     let plan = match tensor.name {
         "" if refuses_lists => Plan::new(&tensor, encode)?,
         // A list of names is a tensor like others after one with a name.
-        "" => Plan::of_message(&tensor, encode)?,
-        _ => Plan::of_named(&tensor, encode)?,
+        "" => Plan::from_message(&tensor, encode)?,
+        _ => Plan::with_name(&tensor, encode)?,
     };
     if plan.len() != 1 {
         return Err(not_one_tensor());
@@ -379,9 +379,9 @@ impl<'r> Decoder<'r> {
     pub fn peek(&mut self) -> Result<Option<(&str, &TensorInfo)>> {
         let reader = self.finder.reader();
         let next = reader.peek().map_err(|error| error.in_format(FORMAT.name))?;
-        Ok(next.map(|at| {
-            let name = if reader.index().has_name(at) { reader.name(at) } else { "" };
-            (name, reader.info(at))
+        Ok(next.map(|index| {
+            let name = if reader.index().has_name(index) { reader.name(index) } else { "" };
+            (name, reader.info(index))
         }))
     }
 
@@ -523,7 +523,7 @@ impl<'de> Source<'de> for MessageSource<'_, '_> {
         }
         self.offset = Some(self.reader.loader.next_offset() + self.message.header_bytes as u64);
         let payload = self.reader.loader.message_payload(self.message)?;
-        Ok(Loaded::of_checked(info.clone(), Payload::Owned(payload)))
+        Ok(Loaded::from_checked(info.clone(), Payload::Owned(payload)))
     }
 
     fn fields(&mut self, _: &'static StructDef, _: EachPart<'_, 'de>) -> Result<()> {

@@ -61,7 +61,7 @@ fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<B
             let MetadataTensor { id, name, header, range } = record;
             let info = match header {
                 ReadHeader::New(info) => info,
-                ReadHeader::Alike(at) => tensors[at].info.clone(),
+                ReadHeader::Alike(index) => tensors[index].info.clone(),
             };
             tensors.push(OldTensor { id, name: name.into(), info, range });
             Ok(())
@@ -129,7 +129,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("model.tbs");
         std::fs::write(&path, tensorbuffers::to_vec(&map(&["old"])).unwrap()).unwrap();
-        let names: Vec<String> = (0..24).map(|at| format!("new{at:02}")).collect();
+        let names: Vec<String> = (0..24).map(|index| format!("new{index:02}")).collect();
         std::thread::scope(|scope| {
             for names in names.chunks(6) {
                 let path = &path;

@@ -289,9 +289,9 @@ impl<'a> MetadataView<'a> {
     ) -> Result<()> {
         let mut before: Option<(&str, Range<u64>)> = None;
         let mut last = LastHeaders::default();
-        for (position, &(range, at)) in self.order.iter().enumerate() {
-            let table = self.tensors.get(at)?;
-            let name = name(&table).map_err(|error| error.in_tensor(format!("#{at}")))?;
+        for (position, &(range, i)) in self.order.iter().enumerate() {
+            let table = self.tensors.get(i)?;
+            let name = name(&table).map_err(|error| error.in_tensor(format!("#{i}")))?;
             let (start, size) = (range >> 32, range & u64::from(u32::MAX));
             let range = start..start + size;
             let locate = |error: Error| error.in_tensor(name).at(table.offset());
@@ -343,12 +343,12 @@ type DataOrder = SmallVec<[(u64, usize); 1]>;
 fn in_data_order(tensors: &Tables<'_>) -> Result<(DataOrder, bool)> {
     // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed would
     // take a cache miss for each.
-    let mut order = sorted::by_number(&(0..tensors.len()).map(|at| tensors.offset(at)).collect::<SmallVec<[u64; 1]>>());
+    let mut order = sorted::by_number(&(0..tensors.len()).map(|i| tensors.offset(i)).collect::<SmallVec<[u64; 1]>>());
     order.reverse();
     let mut ids = SmallVec::<[u64; 1]>::from_elem(0, tensors.len());
-    for (range, at) in &mut order {
-        let read = tensors.get(*at).and_then(|table| Ok((table.u64(tensor::ID)?, data_range(&table)?)));
-        (ids[*at], *range) = read.map_err(|error| error.in_tensor(format!("#{at}")))?;
+    for (range, i) in &mut order {
+        let read = tensors.get(*i).and_then(|table| Ok((table.u64(tensor::ID)?, data_range(&table)?)));
+        (ids[*i], *range) = read.map_err(|error| error.in_tensor(format!("#{i}")))?;
     }
     if !order.is_sorted_by_key(|(range, _)| *range) {
         let ranges: Vec<u64> = order.iter().map(|(range, _)| *range).collect();

@@ -42,10 +42,7 @@ pub(super) struct Before {
 impl Before {
     #[cold]
     fn check_name(&self, name: &str) -> Result<(), ErrorKind> {
-        match self.names.contains(name) {
-            true => Err(ErrorKind::RepeatedName { name: name.to_owned() }),
-            false => Ok(()),
-        }
+        if self.names.contains(name) { Err(ErrorKind::RepeatedName { name: name.to_owned() }) } else { Ok(()) }
     }
 }
 

@@ -87,8 +87,8 @@ impl EntryTable {
     }
 
     #[inline]
-    pub(super) fn get(&self, at: usize) -> Entry<'_> {
-        let entry = &self.list[at];
+    pub(super) fn get(&self, index: usize) -> Entry<'_> {
+        let entry = &self.list[index];
         Entry {
             info: self.headers.get(entry.info),
             start: entry.start,
@@ -100,14 +100,14 @@ impl EntryTable {
 
     /// Returns whether any `bytes` bytes are a payload of a tensor, as [`TensorInfo::takes_any`] does.
     #[inline]
-    pub(crate) fn takes_any(&self, at: usize, bytes: usize) -> bool {
-        self.any_bytes.as_slice()[self.list[at].info as usize] == Some(bytes)
+    pub(crate) fn takes_any(&self, index: usize, bytes: usize) -> bool {
+        self.any_bytes.as_slice()[self.list[index].info as usize] == Some(bytes)
     }
 
     /// Returns the number of the header of a tensor. Tensors with one number have one header.
     #[inline]
-    pub(crate) fn info_number(&self, at: usize) -> u32 {
-        self.list[at].info
+    pub(crate) fn info_number(&self, index: usize) -> u32 {
+        self.list[index].info
     }
 
     /// Returns the memory for all of it in bytes, but that for codecs.
@@ -121,7 +121,7 @@ impl EntryTable {
 
     /// Returns the first tensor from `first` on whose payload ends after a file of `len` bytes.
     pub(super) fn ending_after(&self, len: u64, first: usize) -> Option<usize> {
-        (first..self.list.len()).find(|at| self.list[*at].end > len)
+        (first..self.list.len()).find(|index| self.list[*index].end > len)
     }
 
     /// Returns whether the payloads of some tensors begin one after the other.
@@ -137,28 +137,28 @@ impl EntryTable {
             return None;
         }
         let order = sorted::positions(list.len(), &mut |one, other| key(&list[one]).cmp(&key(&list[other])));
-        self.list = order.iter().map(|&at| list[at]).collect();
+        self.list = order.iter().map(|&index| list[index]).collect();
         Some(order)
     }
 
     /// Sets the range of a tensor.
     #[cfg(any(feature = "gguf", feature = "safetensors"))]
-    pub(crate) fn set_range(&mut self, at: usize, range: &Range<u64>) {
-        let entry = &mut self.list[at];
+    pub(crate) fn set_range(&mut self, index: usize, range: &Range<u64>) {
+        let entry = &mut self.list[index];
         (entry.start, entry.end) = (range.start, range.end);
     }
 
     /// Sets the header of a tensor.
     #[cfg(feature = "gguf")]
-    pub(crate) fn set_info(&mut self, at: usize, info: TensorInfo) {
-        self.list[at].info = self.add_info(info);
+    pub(crate) fn set_info(&mut self, index: usize, info: TensorInfo) {
+        self.list[index].info = self.add_info(info);
     }
 
     /// Sets the codec of a tensor that has none.
     #[cfg(feature = "npy")]
-    pub(crate) fn set_codec(&mut self, at: usize, codec: Codec) {
+    pub(crate) fn set_codec(&mut self, index: usize, codec: Codec) {
         self.codecs.push(codec);
-        self.list[at].codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
+        self.list[index].codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");
     }
 }
 

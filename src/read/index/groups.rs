@@ -58,7 +58,7 @@ impl<'a> NameSearch<'a> {
         index.groups.sorted.get_or_init(|| {
             let order = sorted::positions(index.len(), &mut |a, b| index.name(a).cmp(index.name(b)));
             let mut rank = vec![0; order.len()];
-            order.iter().enumerate().for_each(|(place, &at)| rank[at] = place);
+            order.iter().enumerate().for_each(|(place, &i)| rank[i] = place);
             NameOrder { order, rank }
         })
     }
@@ -73,8 +73,8 @@ impl<'a> NameSearch<'a> {
         let mut last = "";
         // A name of nothing but dots has beginnings that are long together.
         let mut left = self.0.names.text_bytes().saturating_mul(16);
-        for at in 0..self.0.len() {
-            let name = self.0.name(at);
+        for i in 0..self.0.len() {
+            let name = self.0.name(i);
             let common = common_bytes(last.as_bytes(), name.as_bytes());
             for len in dots(&name.as_bytes()[common..]).map(|dot| common + dot) {
                 left = left.checked_sub(len)?;
@@ -84,7 +84,7 @@ impl<'a> NameSearch<'a> {
                 match groups.table.entry(hash, same, |group| group.hash) {
                     hashbrown::hash_table::Entry::Occupied(_) => groups.are_runs = false,
                     hashbrown::hash_table::Entry::Vacant(vacant) => {
-                        let first = u32::try_from(at).expect("that many were pushed");
+                        let first = u32::try_from(i).expect("that many were pushed");
                         vacant.insert(Group { hash, first, len: u32::try_from(len).ok()? });
                         groups.are_runs &= self.0.position(beginning).is_none();
                     }
@@ -117,13 +117,13 @@ impl<'a> NameSearch<'a> {
     /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are not known
     /// yet, or are not runs.
     pub(super) fn ends_run(self, prefix: &str, first: usize) -> bool {
-        let is_below = |at: usize| self.0.name(at).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
+        let is_below = |i: usize| self.0.name(i).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
         self.has_runs_only() && first > 0 && is_below(first - 1) && !is_below(first)
     }
 }
 
 fn dots(bytes: &[u8]) -> impl Iterator<Item = usize> {
-    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(at, _)| at)
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'.').map(|(i, _)| i)
 }
 
 #[cfg(test)]

@@ -72,9 +72,9 @@ impl Index {
     ///
     /// A payload that ends after the file is an error when [`IndexReader::read_on`](super::IndexReader::read_on) returns.
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
-        let (start, at) = (payload.start, self.entries.len());
+        let (start, i) = (payload.start, self.entries.len());
         let checked = check_pushed(&info, &payload);
-        checked.map_err(|error| error.at(start).in_tensor(name.map_or_else(|| format!("#{at}"), str::to_owned)))?;
+        checked.map_err(|error| error.at(start).in_tensor(name.map_or_else(|| format!("#{i}"), str::to_owned)))?;
         self.needs_ends_checked = true;
         self.push_checked(name, info, payload)
     }
@@ -94,9 +94,9 @@ impl Index {
 
     #[inline]
     fn push_entry(&mut self, name: Option<&str>, info: u32, payload: Range<u64>) -> Result<()> {
-        let at = self.entries.len();
-        if u32::try_from(at).is_err() {
-            return Err(too_many(at));
+        let i = self.entries.len();
+        if u32::try_from(i).is_err() {
+            return Err(too_many(i));
         }
         self.entries.push(info, payload);
         self.names.push(name, self.entries.capacity());
@@ -123,10 +123,10 @@ impl Index {
     pub(crate) fn check_ends(&self, first: usize, len: Option<u64>) -> Result<()> {
         let Some(len) = len.filter(|_| self.needs_ends_checked) else { return Ok(()) };
         match self.entries.ending_after(len, first) {
-            Some(at) => {
-                let Range { start, end } = self.entries.get(at).range();
+            Some(i) => {
+                let Range { start, end } = self.entries.get(i).range();
                 let (needed, left) = (end - start, len.saturating_sub(start));
-                Err(Error::new(ErrorKind::Truncated { needed, left }).at(start).in_tensor(self.label(at)))
+                Err(Error::new(ErrorKind::Truncated { needed, left }).at(start).in_tensor(self.label(i)))
             }
             None => Ok(()),
         }
@@ -142,32 +142,32 @@ impl Index {
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         self.reserve(other.len());
-        for at in 0..other.len() {
-            let name = other.name(at);
+        for i in 0..other.len() {
+            let name = other.name(i);
             if !keeps(name) {
                 continue;
             }
             // As in one file, a name that is only the position is none.
             let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
-            self.push_from(other, at, (!is_position).then_some(name), start)?;
+            self.push_from(other, i, (!is_position).then_some(name), start)?;
         }
         self.has_embedded_names |= other.has_embedded_names;
-        self.compare_names().map_err(|at| self.duplicate(at))?;
+        self.compare_names().map_err(|i| self.duplicate(i))?;
         self.make_known(self.entries.len());
         Ok(())
     }
 
     /// An index of a tensor of another one, with the same number in messages.
-    pub(crate) fn of_one(other: &Self, at: usize) -> Result<Self> {
-        let left_out = LeftOut { tensors: at, next_offset: 0 };
+    pub(crate) fn from_one(other: &Self, i: usize) -> Result<Self> {
+        let left_out = LeftOut { tensors: i, next_offset: 0 };
         let mut index = Self { left_out, ..Self::default() };
-        index.push_from(other, at, other.names.get(at), 0)?;
+        index.push_from(other, i, other.names.get(i), 0)?;
         index.complete()?;
         Ok(index)
     }
 
-    fn push_from(&mut self, other: &Self, at: usize, name: Option<&str>, start: u64) -> Result<()> {
-        let entry = other.entry(at);
+    fn push_from(&mut self, other: &Self, i: usize, name: Option<&str>, start: u64) -> Result<()> {
+        let entry = other.entry(i);
         let range = start.saturating_add(entry.start)..start.saturating_add(entry.end);
         #[cfg(feature = "npy")]
         return self.push_coded(name, entry.info.clone(), range, entry.codec.cloned());
@@ -201,7 +201,7 @@ impl Index {
     ///
     /// [`ErrorKind::DuplicateName`].
     pub(crate) fn complete(&mut self) -> Result<()> {
-        self.compare_names().map_err(|at| self.duplicate(at))?;
+        self.compare_names().map_err(|i| self.duplicate(i))?;
         self.make_known(self.entries.len());
         self.names.check_positions(self.known)
     }
@@ -216,29 +216,29 @@ impl Index {
     }
 
     /// The error for a tensor that has the name of another.
-    pub(crate) fn duplicate(&self, at: usize) -> Error {
-        Error::new(ErrorKind::DuplicateName { name: self.name(at).to_owned() }).at(self.entries.get(at).start())
+    pub(crate) fn duplicate(&self, i: usize) -> Error {
+        Error::new(ErrorKind::DuplicateName { name: self.name(i).to_owned() }).at(self.entries.get(i).start())
     }
 
     /// Refuses names that several tensors have.
     pub(crate) fn check_unique(&self) -> Result<()> {
         match self.names.repeated().first() {
-            Some(&at) => Err(self.ambiguous(at)),
+            Some(&i) => Err(self.ambiguous(i)),
             None => Ok(()),
         }
     }
 
     /// Refuses a name that several tensors have.
     pub(crate) fn check_unique_name(&self, name: &str) -> Result<()> {
-        match self.names.repeated().iter().find(|at| self.name(**at) == name) {
-            Some(&at) => Err(self.ambiguous(at)),
+        match self.names.repeated().iter().find(|i| self.name(**i) == name) {
+            Some(&i) => Err(self.ambiguous(i)),
             None => Ok(()),
         }
     }
 
-    fn ambiguous(&self, at: usize) -> Error {
-        let kind = ErrorKind::AmbiguousName { name: self.name(at).to_owned() };
-        Error::new(kind).at(self.entries.get(at).start())
+    fn ambiguous(&self, i: usize) -> Error {
+        let kind = ErrorKind::AmbiguousName { name: self.name(i).to_owned() };
+        Error::new(kind).at(self.entries.get(i).start())
     }
 
     /// Returns whether a name belongs to several tensors.
@@ -277,7 +277,7 @@ impl Index {
     pub(crate) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.names.rename(names, bytes);
         self.groups = NameGroups::default();
-        self.compare_names().map_err(|at| ErrorKind::DuplicateName { name: self.name(at).to_owned() }.into())
+        self.compare_names().map_err(|i| ErrorKind::DuplicateName { name: self.name(i).to_owned() }.into())
     }
 
     /// Gives tensors the names that `rename` returns for their positions and names; `None` keeps a name, or none.
@@ -314,8 +314,8 @@ impl Index {
     }
 
     #[inline]
-    pub(crate) fn entry(&self, at: usize) -> Entry<'_> {
-        self.entries.get(at)
+    pub(crate) fn entry(&self, i: usize) -> Entry<'_> {
+        self.entries.get(i)
     }
 
     /// Returns headers and ranges as they are stored.
@@ -344,25 +344,25 @@ impl Index {
         NameSearch::new(self)
     }
 
-    pub(crate) fn has_name(&self, at: usize) -> bool {
-        self.names.get(at).is_some()
+    pub(crate) fn has_name(&self, i: usize) -> bool {
+        self.names.get(i).is_some()
     }
 
     /// Returns the name, or the position if there is none.
     #[inline]
-    pub(crate) fn name(&self, at: usize) -> &str {
-        self.names.name(at)
+    pub(crate) fn name(&self, i: usize) -> &str {
+        self.names.name(i)
     }
 
     /// Returns the name for messages.
-    pub(crate) fn label(&self, at: usize) -> String {
-        self.names.get(at).map_or_else(|| format!("#{}", self.left_out.tensors + at), str::to_owned)
+    pub(crate) fn label(&self, i: usize) -> String {
+        self.names.get(i).map_or_else(|| format!("#{}", self.left_out.tensors + i), str::to_owned)
     }
 
     /// Returns the position of the tensor of that name.
     #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.names.find(name).filter(|at| *at < self.known)
+        self.names.find(name).filter(|i| *i < self.known)
     }
 }
 
@@ -379,8 +379,8 @@ fn check_pushed(info: &TensorInfo, payload: &Range<u64>) -> Result<()> {
 }
 
 #[cold]
-fn too_many(at: usize) -> Error {
-    ErrorKind::Limit { what: "number of tensors", found: at as u64 + 1, limit: 1 << 32 }.into()
+fn too_many(i: usize) -> Error {
+    ErrorKind::Limit { what: "number of tensors", found: i as u64 + 1, limit: 1 << 32 }.into()
 }
 
 #[cfg(test)]
@@ -401,7 +401,7 @@ mod tests {
     fn refuses_two_tensors_of_one_name() {
         // Many tensors are found by a table.
         for count in 1..20 {
-            let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+            let names: Vec<String> = (0..count).map(|i| format!("t{i}")).collect();
             let mut index = index(&names.iter().map(String::as_str).collect::<Vec<_>>());
             index.push(Some("t0"), TensorInfo::new(Dtype::U8, []), 8..9).unwrap();
             assert_eq!(index.complete().unwrap_err().to_string(), "two tensors are named `t0` (at byte 8)");
@@ -413,31 +413,31 @@ mod tests {
         for count in 0..20 {
             let mut index = Index::default();
             index.let_names_repeat();
-            for at in 0..count {
+            for i in 0..count {
                 // Every third has no name, and two have the same.
-                let name = (at % 3 > 0).then(|| format!("t{}", at % 10));
+                let name = (i % 3 > 0).then(|| format!("t{}", i % 10));
                 index.push(name.as_deref(), TensorInfo::new(Dtype::U8, []), 0..1).unwrap();
             }
             index.complete().unwrap();
-            for at in 0..count {
-                let name = index.name(at).to_owned();
-                let first = (0..count).find(|at| index.name(*at) == name);
+            for i in 0..count {
+                let name = index.name(i).to_owned();
+                let first = (0..count).find(|i| index.name(*i) == name);
                 assert_eq!(index.position(&name), first, "{name} of {count}");
             }
             assert_eq!((index.position("t0"), index.has_names()), ((count > 10).then_some(10), count > 1));
-            let names: Vec<String> = (0..count).rev().map(|at| at.to_string()).collect();
+            let names: Vec<String> = (0..count).rev().map(|i| i.to_string()).collect();
             index.rename(&mut names.iter().map(String::as_str), 0).unwrap();
-            assert!((0..count).all(|at| index.position(&at.to_string()) == Some(count - 1 - at)));
+            assert!((0..count).all(|i| index.position(&i.to_string()) == Some(count - 1 - i)));
         }
     }
 
     #[test]
     fn tensors_that_were_read_ahead_are_not_found() {
         for count in [3, 20] {
-            let names: Vec<String> = (0..count).map(|at| format!("t{at}")).collect();
+            let names: Vec<String> = (0..count).map(|i| format!("t{i}")).collect();
             let mut index = Index::default();
-            for (name, at) in names.iter().zip(0..) {
-                index.push(Some(name), TensorInfo::new(Dtype::U8, []), at..at + 1).unwrap();
+            for (name, i) in names.iter().zip(0..) {
+                index.push(Some(name), TensorInfo::new(Dtype::U8, []), i..i + 1).unwrap();
             }
             index.compare_names().unwrap();
             for known in 0..count {
@@ -452,19 +452,19 @@ mod tests {
     #[test]
     fn sorting_keeps_names_and_headers() {
         let mut index = Index::default();
-        for at in 0..20 {
-            let name = (at % 4 > 0).then(|| format!("t{at}"));
-            let start = 100 - at as u64;
-            index.push_checked(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - at]), start..start).unwrap();
+        for i in 0..20 {
+            let name = (i % 4 > 0).then(|| format!("t{i}"));
+            let start = 100 - i as u64;
+            index.push_checked(name.as_deref(), TensorInfo::new(Dtype::U8, [100 - i]), start..start).unwrap();
         }
         index.compare_names().unwrap();
         assert_eq!(index.sort(), Some((0..20).rev().collect()));
         index.complete().unwrap();
-        for at in 0..20 {
-            let before = 19 - at;
-            let name = if before % 4 > 0 { format!("t{before}") } else { at.to_string() };
-            assert_eq!((index.name(at), index.position(&name)), (&*name, Some(at)));
-            assert_eq!(index.entry(at).info().shape, [100 - before]);
+        for i in 0..20 {
+            let before = 19 - i;
+            let name = if before % 4 > 0 { format!("t{before}") } else { i.to_string() };
+            assert_eq!((index.name(i), index.position(&name)), (&*name, Some(i)));
+            assert_eq!(index.entry(i).info().shape, [100 - before]);
         }
         assert_eq!(index.sort(), None);
     }

@@ -45,24 +45,24 @@ impl NameTable {
     /// Adds a tensor. `room` is the number of tensors that there is room for.
     #[inline]
     pub(super) fn push(&mut self, name: Option<&str>, room: usize) {
-        let at = self.tensors;
+        let index = self.tensors;
         self.tensors += 1;
         if let Some(positions) = self.positions.get_mut() {
-            positions.push(at);
+            positions.push(index);
         }
         if let Some(name) = name {
             // Most often all tensors have names, or none has.
             if self.packed.ends.is_empty() {
                 self.packed.ends.reserve_exact(room);
             }
-            self.set(at, name);
+            self.set(index, name);
         }
     }
 
     /// Names a tensor, after all tensors before it.
     #[inline]
-    fn set(&mut self, at: usize, name: &str) {
-        self.packed.set_last(at, name);
+    fn set(&mut self, index: usize, name: &str) {
+        self.packed.set_last(index, name);
         self.named += 1;
     }
 
@@ -99,16 +99,16 @@ impl NameTable {
     pub(super) fn rename(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) {
         self.forget();
         self.packed.reserve(self.tensors, bytes);
-        names.enumerate().for_each(|(at, name)| self.set(at, name));
+        names.enumerate().for_each(|(index, name)| self.set(index, name));
     }
 
     /// Gives tensors the names that `rename` returns for their positions and names; `None` keeps a name, or none.
     pub(super) fn rename_by(&mut self, rename: &dyn Fn(usize, &str) -> Option<String>) {
-        let name = |at| rename(at, self.name(at)).or_else(|| self.get(at).map(str::to_owned));
+        let name = |index| rename(index, self.name(index)).or_else(|| self.get(index).map(str::to_owned));
         let names: Vec<Option<String>> = (0..self.tensors).map(name).collect();
         self.forget();
-        for (at, name) in names.iter().enumerate() {
-            name.iter().for_each(|name| self.set(at, name));
+        for (index, name) in names.iter().enumerate() {
+            name.iter().for_each(|name| self.set(index, name));
         }
     }
 
@@ -117,9 +117,9 @@ impl NameTable {
     pub(super) fn reorder(&mut self, order: &[usize]) {
         let mut names = PackedNames::default();
         names.reserve(order.len(), self.packed.text.len());
-        for (at, &before) in order.iter().enumerate() {
+        for (index, &before) in order.iter().enumerate() {
             if let Some(name) = self.packed.get(before) {
-                names.set_last(at, name);
+                names.set_last(index, name);
             }
         }
         self.packed = names;
@@ -156,7 +156,7 @@ impl NameTable {
             let start = new.start;
             new.start = self.follow_tree_order(new.clone());
             if self.by_name.get().is_some() {
-                (start..new.start).for_each(|at| _ = self.insert(at));
+                (start..new.start).for_each(|index| _ = self.insert(index));
             }
         }
         if new.is_empty() {
@@ -166,10 +166,10 @@ impl NameTable {
             self.by_name = self.table(new.start).into();
         }
         if self.may_repeat {
-            new.for_each(|at| self.add_repeatable(at));
+            new.for_each(|index| self.add_repeatable(index));
             return Ok(());
         }
-        new.into_iter().try_for_each(|at| if self.add_name(at) { Ok(()) } else { Err(at) })
+        new.into_iter().try_for_each(|index| if self.add_name(index) { Ok(()) } else { Err(index) })
     }
 
     /// Returns the first of some new tensors whose name is not in the order of a tree.
@@ -180,50 +180,50 @@ impl NameTable {
         }
         let (order, text) = (&mut self.tree_order, self.packed.text.as_bytes());
         let ends = self.packed.ends.as_slice()[new.clone()].iter().map(|end| end / 2);
-        ends.zip(new.clone()).find(|(end, _)| !order.go_on(text, *end)).map_or(new.end, |(_, at)| at)
+        ends.zip(new.clone()).find(|(end, _)| !order.go_on(text, *end)).map_or(new.end, |(_, index)| index)
     }
 
     /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
-    fn add_repeatable(&mut self, at: usize) {
-        let is_known = match self.get(at) {
-            Some(_) => !self.add_name(at) || self.is_position_before(at),
-            None => self.has_any() && self.find_named(&at.to_string()).is_some(),
+    fn add_repeatable(&mut self, index: usize) {
+        let is_known = match self.get(index) {
+            Some(_) => !self.add_name(index) || self.is_position_before(index),
+            None => self.has_any() && self.find_named(&index.to_string()).is_some(),
         };
         if is_known {
-            self.repeated.push(at);
+            self.repeated.push(index);
         }
     }
 
     /// Returns whether the name of a tensor is the position of one before it without a name.
-    fn is_position_before(&self, at: usize) -> bool {
+    fn is_position_before(&self, index: usize) -> bool {
         let has_unnamed = self.named < self.tensors;
-        has_unnamed && self.find_unnamed(self.name(at)).is_some_and(|other| other < at)
+        has_unnamed && self.find_unnamed(self.name(index)).is_some_and(|other| other < index)
     }
 
     /// Adds the name of a tensor, if it has one. Returns `false` if a tensor before it has the same.
     #[inline]
-    fn add_name(&mut self, at: usize) -> bool {
+    fn add_name(&mut self, index: usize) -> bool {
         if self.compared > Self::FEW {
-            return self.insert(at);
+            return self.insert(index);
         }
-        let name = self.packed.bytes(at);
-        name.is_none() || (0..at).all(|other| self.packed.bytes(other) != name)
+        let name = self.packed.bytes(index);
+        name.is_none() || (0..index).all(|other| self.packed.bytes(other) != name)
     }
 
     /// Makes a table of the tensors before this one, with room for all.
     fn table(&self, end: usize) -> HashTable<u32> {
         let mut table = HashTable::with_capacity(self.tensors);
-        for at in 0..end {
-            insert(&mut table, &self.packed, &self.hasher, at);
+        for index in 0..end {
+            insert(&mut table, &self.packed, &self.hasher, index);
         }
         table
     }
 
     /// Puts a tensor into the table, unless it has no name. Returns `false` if one of its name is there.
     #[inline]
-    fn insert(&mut self, at: usize) -> bool {
+    fn insert(&mut self, index: usize) -> bool {
         let table = self.by_name.get_mut().expect("the table is made before");
-        insert(table, &self.packed, &self.hasher, at)
+        insert(table, &self.packed, &self.hasher, index)
     }
 
     /// Checks that none of the first `known` tensors is named like the position of a tensor without a name.
@@ -231,8 +231,8 @@ impl NameTable {
         if self.may_repeat || !self.has_any() || self.named == self.tensors {
             return Ok(());
         }
-        let unnamed = (0..known).filter(|&at| self.get(at).is_none());
-        match unnamed.map(|at| self.name(at)).find(|name| self.find_named(name).is_some()) {
+        let unnamed = (0..known).filter(|&index| self.get(index).is_none());
+        match unnamed.map(|index| self.name(index)).find(|name| self.find_named(name).is_some()) {
             Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
             None => Ok(()),
         }
@@ -259,26 +259,26 @@ impl NameTable {
     #[cfg(feature = "ptd")]
     pub(crate) fn find_byte(&self, byte: u8) -> Option<&str> {
         let is_any = self.packed.text.as_bytes().contains(&byte);
-        let mut names = (0..self.tensors).filter(|_| is_any).filter_map(|at| self.get(at));
+        let mut names = (0..self.tensors).filter(|_| is_any).filter_map(|index| self.get(index));
         names.find(|name| name.as_bytes().contains(&byte))
     }
 
     #[inline]
-    pub(super) fn get(&self, at: usize) -> Option<&str> {
-        self.packed.get(at)
+    pub(super) fn get(&self, index: usize) -> Option<&str> {
+        self.packed.get(index)
     }
 
     /// Returns the name, or the position if there is none.
     #[inline]
-    pub(super) fn name(&self, at: usize) -> &str {
-        match self.packed.get(at) {
+    pub(super) fn name(&self, index: usize) -> &str {
+        match self.packed.get(index) {
             Some(name) => name,
-            None => self.position_as_text(at),
+            None => self.position_as_text(index),
         }
     }
 
-    fn position_as_text(&self, at: usize) -> &str {
-        self.positions.get_or_init(|| Positions::new(self.tensors)).get(at)
+    fn position_as_text(&self, index: usize) -> &str {
+        self.positions.get_or_init(|| Positions::new(self.tensors)).get(index)
     }
 
     /// Returns the first tensor of that name.
@@ -296,30 +296,32 @@ impl NameTable {
             None if !self.has_any() => return None,
             // To make a table for one search would take longer than to go through all names.
             None if self.compared <= Self::FEW || self.searched.set(()).is_ok() => {
-                return (0..self.compared).find(|at| self.packed.is(*at, name));
+                return (0..self.compared).find(|index| self.packed.is(*index, name));
             }
             None => self.by_name.get_or_init(|| self.table(self.compared)),
         };
-        table.find(hash_of(&self.hasher, name), |at| self.packed.is(*at as usize, name)).map(|at| *at as usize)
+        table
+            .find(hash_of(&self.hasher, name), |index| self.packed.is(*index as usize, name))
+            .map(|index| *index as usize)
     }
 
     /// A tensor without a name is called by its position.
     fn find_unnamed(&self, name: &str) -> Option<usize> {
-        let at: usize = name.parse().ok().filter(|_| is_index(name))?;
-        (at < self.tensors && self.get(at).is_none()).then_some(at)
+        let index: usize = name.parse().ok().filter(|_| is_index(name))?;
+        (index < self.tensors && self.get(index).is_none()).then_some(index)
     }
 }
 
 /// Puts a tensor into a table, unless it has no name. Returns `false` if one of its name is there.
 #[inline]
-fn insert(table: &mut HashTable<u32>, names: &PackedNames, hasher: &DefaultHashBuilder, at: usize) -> bool {
-    let Some(name) = names.bytes(at) else { return true };
-    let hash = |at: &u32| hash_of(hasher, names.bytes(*at as usize).expect("only names are in the table"));
+fn insert(table: &mut HashTable<u32>, names: &PackedNames, hasher: &DefaultHashBuilder, index: usize) -> bool {
+    let Some(name) = names.bytes(index) else { return true };
+    let hash = |index: &u32| hash_of(hasher, names.bytes(*index as usize).expect("only names are in the table"));
     let is_same = |other: &u32| names.bytes(*other as usize) == Some(name);
     match table.entry(hash_of(hasher, name), is_same, hash) {
         hashbrown::hash_table::Entry::Occupied(_) => false,
         hashbrown::hash_table::Entry::Vacant(vacant) => {
-            vacant.insert(u32::try_from(at).expect("that many were pushed"));
+            vacant.insert(u32::try_from(index).expect("that many were pushed"));
             true
         }
     }

@@ -13,10 +13,10 @@ pub(super) struct PackedNames {
 impl PackedNames {
     /// Sets the name of a tensor, after those of all tensors before it.
     #[inline]
-    pub(super) fn set_last(&mut self, at: usize, name: &str) {
-        if self.ends.len() < at {
+    pub(super) fn set_last(&mut self, index: usize, name: &str) {
+        if self.ends.len() < index {
             let unnamed = self.text.len() * 2 + 1;
-            self.ends.resize(at, unnamed);
+            self.ends.resize(index, unnamed);
         }
         self.text.push_str(name);
         self.ends.push(self.text.len() * 2);
@@ -34,28 +34,28 @@ impl PackedNames {
     }
 
     #[inline]
-    pub(super) fn get(&self, at: usize) -> Option<&str> {
-        Some(&self.text[self.range(at)?])
+    pub(super) fn get(&self, index: usize) -> Option<&str> {
+        Some(&self.text[self.range(index)?])
     }
 
     /// Returns the bytes of a name. Unlike a slice of the text, they are not checked for the boundaries of characters.
     #[inline]
-    pub(super) fn bytes(&self, at: usize) -> Option<&[u8]> {
-        Some(&self.text.as_bytes()[self.range(at)?])
+    pub(super) fn bytes(&self, index: usize) -> Option<&[u8]> {
+        Some(&self.text.as_bytes()[self.range(index)?])
     }
 
     /// Returns whether a tensor has this name.
     #[inline]
-    pub(super) fn is(&self, at: usize, name: &[u8]) -> bool {
-        self.bytes(at).is_some_and(|own| are_equal(own, name))
+    pub(super) fn is(&self, index: usize, name: &[u8]) -> bool {
+        self.bytes(index).is_some_and(|own| are_equal(own, name))
     }
 
     /// Returns the place of a name in the text.
     #[inline]
-    pub(super) fn range(&self, at: usize) -> Option<Range<usize>> {
+    pub(super) fn range(&self, index: usize) -> Option<Range<usize>> {
         let ends = self.ends.as_slice();
-        let end = ends.get(at).filter(|end| **end % 2 == 0)? / 2;
-        let start = at.checked_sub(1).map_or(0, |before| ends[before] / 2);
+        let end = ends.get(index).filter(|end| **end % 2 == 0)? / 2;
+        let start = index.checked_sub(1).map_or(0, |before| ends[before] / 2);
         Some(start..end)
     }
 
@@ -126,10 +126,10 @@ mod tests {
         for len in 0..40 {
             let name = vec![b'a'; len];
             assert!(are_equal(&name, &name.clone()) && !are_equal(&name, &vec![b'a'; len + 1]));
-            for at in 0..len {
+            for index in 0..len {
                 let mut other = name.clone();
-                other[at] = b'b';
-                assert!(!are_equal(&name, &other), "{at} of {len}");
+                other[index] = b'b';
+                assert!(!are_equal(&name, &other), "{index} of {len}");
             }
         }
     }
@@ -140,7 +140,7 @@ mod tests {
         names.set_last(1, "a");
         names.set_last(2, "");
         names.set_last(5, "bc");
-        let found: Vec<_> = (0..7).map(|at| names.get(at)).collect();
+        let found: Vec<_> = (0..7).map(|index| names.get(index)).collect();
         assert_eq!(found, [None, Some("a"), Some(""), None, None, Some("bc"), None]);
     }
 }

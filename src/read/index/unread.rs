@@ -15,7 +15,7 @@ pub(crate) struct Unread {
 
 impl Unread {
     /// Nothing of an index has been read.
-    pub(crate) fn of(index: &Index) -> Self {
+    pub(crate) fn new(index: &Index) -> Self {
         Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
     }
 
@@ -32,17 +32,17 @@ impl Unread {
 
     // A part of what is done for each tensor.
     #[inline(always)]
-    pub(crate) fn mark_read(&mut self, index: &Index, at: usize) {
-        self.read.as_mut_slice()[at] = true;
+    pub(crate) fn mark_read(&mut self, index: &Index, i: usize) {
+        self.read.as_mut_slice()[i] = true;
         if !self.next.is_empty() {
-            let place = index.search().sorted().rank[at];
+            let place = index.search().sorted().rank[i];
             self.next[place] = place + 1;
         }
     }
 
     #[inline]
-    pub(crate) fn is_read(&self, at: usize) -> bool {
-        self.read.as_slice()[at]
+    pub(crate) fn is_read(&self, i: usize) -> bool {
+        self.read.as_slice()[i]
     }
 
     /// Returns the first tensor in file order that is not read.
@@ -60,7 +60,7 @@ impl Unread {
 
     /// Returns the tensor of that name.
     pub(crate) fn find(&self, index: &Index, name: &str) -> Option<usize> {
-        index.position(name).filter(|at| !self.is_read(*at))
+        index.position(name).filter(|i| !self.is_read(*i))
     }
 
     /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
@@ -80,13 +80,13 @@ impl Unread {
         }
         let sorted = index.search().sorted();
         if self.next.is_empty() {
-            let next = sorted.order.iter().enumerate().map(|(place, &at)| place + usize::from(self.is_read(at)));
+            let next = sorted.order.iter().enumerate().map(|(place, &i)| place + usize::from(self.is_read(i)));
             self.next = next.collect();
         }
-        let start = sorted.order.partition_point(|&at| sorts_before(index.name(at), prefix));
+        let start = sorted.order.partition_point(|&i| sorts_before(index.name(i), prefix));
         let place = self.next_place(start);
-        let at = *sorted.order.get(place)?;
-        index.name(at).strip_prefix(prefix)?.starts_with('.').then_some(at)
+        let i = *sorted.order.get(place)?;
+        index.name(i).strip_prefix(prefix)?.starts_with('.').then_some(i)
     }
 
     /// Returns the first unread place from `place` on, or the number of places.
@@ -97,9 +97,9 @@ impl Unread {
         while end < self.next.len() && self.next[end] != end {
             end = self.next[end];
         }
-        let mut at = place;
-        while at < end {
-            at = std::mem::replace(&mut self.next[at], end);
+        let mut i = place;
+        while i < end {
+            i = std::mem::replace(&mut self.next[i], end);
         }
         end
     }
@@ -108,8 +108,8 @@ impl Unread {
     pub(crate) fn labels(&self, index: &Index) -> Labels {
         const ENOUGH: usize = 1000;
         let any = self.count() > 0;
-        let mut all = (0..index.len()).filter(|&at| !any || !self.is_read(at));
-        let names = all.by_ref().take(ENOUGH).map(|at| index.label(at)).collect();
+        let mut all = (0..index.len()).filter(|&i| !any || !self.is_read(i));
+        let names = all.by_ref().take(ENOUGH).map(|i| index.label(i)).collect();
         Labels { names, others: all.count() }
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn finds_tensors_under_a_prefix_until_they_are_read() {
         let index = index(&["b.x", "a-1", "a.y", "ab", "a.x"]);
-        let mut unread = Unread::of(&index);
+        let mut unread = Unread::new(&index);
         assert_eq!(unread.first_under(&index, Some("a")), Some(4));
         unread.mark_read(&index, 4);
         assert_eq!(unread.first_under(&index, Some("a")), Some(2));
@@ -159,14 +159,14 @@ mod tests {
             assert_eq!(index.search().groups().unwrap().are_runs, are_runs, "{names:?}");
             // The answer is that of a search.
             for read in 0..1 << names.len() {
-                let mut unread = Unread::of(&index);
-                (0..names.len()).filter(|at| read >> at & 1 == 1).for_each(|at| unread.mark_read(&index, at));
+                let mut unread = Unread::new(&index);
+                (0..names.len()).filter(|i| read >> i & 1 == 1).for_each(|i| unread.mark_read(&index, i));
                 for prefix in ["a", "a.b", "a.b.x", "b", "c", "d"] {
                     let found = unread.first_under(&index, Some(prefix));
-                    let is_under = |at: &usize| names[*at] == prefix || names[*at].starts_with(&format!("{prefix}."));
-                    let any = (0..names.len()).filter(|at| read >> at & 1 == 0).find(is_under);
+                    let is_under = |i: &usize| names[*i] == prefix || names[*i].starts_with(&format!("{prefix}."));
+                    let any = (0..names.len()).filter(|i| read >> i & 1 == 0).find(is_under);
                     assert_eq!(found.is_some(), any.is_some(), "{prefix} of {names:?}");
-                    assert!(found.is_none_or(|at| is_under(&at) && !unread.is_read(at)));
+                    assert!(found.is_none_or(|i| is_under(&i) && !unread.is_read(i)));
                 }
             }
         }

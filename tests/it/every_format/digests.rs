@@ -49,7 +49,7 @@ fn digests_are_those_of_the_tensors_in_memory() {
         for file in opened(format, &path, &bytes) {
             assert_eq!(file.len(), map.len());
             for tensor in file.tensors() {
-                let (expected, mut counted) = (Digest::of(&map[tensor.name()].as_view()), 0);
+                let (expected, mut counted) = (Digest::new(&map[tensor.name()].as_view()), 0);
                 let what = format!("{}: {}", format.name, tensor.info());
                 assert_eq!(tensor.digest_with(&mut |bytes| counted += bytes).unwrap(), expected, "{what}");
                 assert_eq!(counted, tensor.payload_bytes(), "{what}");

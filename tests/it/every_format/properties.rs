@@ -35,9 +35,10 @@ fn sparse() -> impl Strategy<Value = Tensor> {
 
 fn tensor(format: &'static Format) -> BoxedStrategy<Tensor> {
     let dense = dense(format.dtypes, format.max_rank.unwrap_or(6).min(6));
-    match format.sparse && format.dtypes.contains(&Dtype::I32) {
-        true => prop_oneof![3 => dense, 1 => sparse()].boxed(),
-        false => dense.boxed(),
+    if format.sparse && format.dtypes.contains(&Dtype::I32) {
+        prop_oneof![3 => dense, 1 => sparse()].boxed()
+    } else {
+        dense.boxed()
     }
 }
 

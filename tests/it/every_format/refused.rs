@@ -10,9 +10,10 @@ use crate::support::{tensor, written_formats};
 #[track_caller]
 fn assert_refused(format: &Format, map: &TensorMap, name: &str, found: &str, with_names: bool) {
     let mut written = Vec::new();
-    let result = match with_names {
-        true => format.to_writer(&mut written, map, &WriteOptions::new().embed_names(true)),
-        false => format.to_writer(&mut written, map, &WriteOptions::new()),
+    let result = if with_names {
+        format.to_writer(&mut written, map, &WriteOptions::new().embed_names(true))
+    } else {
+        format.to_writer(&mut written, map, &WriteOptions::new())
     };
     let error = result.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }), "{}: {error}", format.name);

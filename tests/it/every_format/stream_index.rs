@@ -28,10 +28,7 @@ pub fn files(format: &Format) -> Vec<Vec<u8>> {
     let file = |map: &TensorMap| {
         let entry = ("general.name".to_owned(), "tiny".to_owned());
         let options = WriteOptions::new().embed_names(format.max_name.is_some());
-        let options = match format.keeps_metadata(&entry.0) {
-            true => options.metadata([entry].into()),
-            false => options,
-        };
+        let options = if format.keeps_metadata(&entry.0) { options.metadata([entry].into()) } else { options };
         format.to_vec(map, &options).unwrap()
     };
     maps.iter().filter(holds).map(file).collect()

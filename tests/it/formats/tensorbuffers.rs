@@ -496,14 +496,13 @@ fn other_versions_and_repeated_names_are_read_with_a_warning() {
             assert_eq!(opened.nth(at).unwrap().read().unwrap(), reference.nth(at).unwrap().read().unwrap(), "{what}");
         }
         let names: std::collections::HashSet<&str> = opened.tensors().map(|tensor| tensor.name()).collect();
-        match names.len() < opened.len() {
-            true => {
-                let error = "several tensors are named `gate`, so it can only be read by position";
-                assert!(message(opened.tensor("gate")).contains("gate"), "{error}");
-                let map = message(tensorbuffers::from_slice::<TensorMap>(&file));
-                assert!(map.contains("`gate`"), "{what}: {map}");
-            }
-            false => assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), self::reference(), "{what}"),
+        if names.len() < opened.len() {
+            let error = "several tensors are named `gate`, so it can only be read by position";
+            assert!(message(opened.tensor("gate")).contains("gate"), "{error}");
+            let map = message(tensorbuffers::from_slice::<TensorMap>(&file));
+            assert!(map.contains("`gate`"), "{what}: {map}");
+        } else {
+            assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), self::reference(), "{what}")
         }
     }
     // Nothing is added to what is not known.

@@ -31,10 +31,7 @@ pub fn root() -> &'static Path {
 /// In memory, a writer spends most of its time in other steps than flushing.
 pub fn folder(in_memory: bool) -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    match in_memory && memory.is_dir() {
-        true => tempfile::tempdir_in(memory).unwrap(),
-        false => tempfile::tempdir().unwrap(),
-    }
+    if in_memory && memory.is_dir() { tempfile::tempdir_in(memory).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
 /// Returns the texts of the warnings about a file.

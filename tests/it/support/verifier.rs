@@ -95,9 +95,10 @@ fn field(flatbuffer: &[u8], field: usize) -> Option<usize> {
 fn verify_ptd(file: &[u8]) -> Option<bool> {
     let is_data = file.get(4..8)? == b"DT01";
     // The flatbuffer of `FT01` was built without the header.
-    let (header, end) = match is_data {
-        true => (0, usize_at(file, 16)?),
-        false => (usize_at(file, 16)?, usize_at(file, 16)?.checked_add(usize_at(file, 24)?)?),
+    let (header, end) = if is_data {
+        (0, usize_at(file, 16)?)
+    } else {
+        (usize_at(file, 16)?, usize_at(file, 16)?.checked_add(usize_at(file, 24)?)?)
     };
     let mut flatbuffer = file.get(..end)?.to_vec();
     flatbuffer.drain(8.min(end)..header.checked_add(8).filter(|start| *start <= end)?);
@@ -135,9 +136,10 @@ pub fn compare(file: &[u8]) -> Result<Option<bool>, String> {
     const OTHERS: [&str; 6] =
         ["root table offset", "list of fields is", "lies before", "found `", "version", "referenced too often"];
 
-    let (verified, read) = match file.starts_with(b"TBS1") {
-        true => (verify_tensorbuffers(file), tensorbuffers::metadata(file).map(drop)),
-        false => (verify_ptd(file), ptd::metadata(file).map(drop)),
+    let (verified, read) = if file.starts_with(b"TBS1") {
+        (verify_tensorbuffers(file), tensorbuffers::metadata(file).map(drop))
+    } else {
+        (verify_ptd(file), ptd::metadata(file).map(drop))
     };
     let message = read.err().map(|error| error.to_string()).unwrap_or_default();
     let Some(verified) = verified.filter(|_| !OTHERS.iter().any(|other| message.contains(other))) else {

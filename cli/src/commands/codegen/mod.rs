@@ -95,9 +95,10 @@ impl Codegen {
             file.get(name).at(self.input.path())?;
         }
         let path = self.input.path().display().to_string();
-        let load = match self.views {
-            true => format!("`File::open({path:?})?.load::<{root}>()`"),
-            false => format!("`tensorfile::load::<{root}>({path:?})`"),
+        let load = if self.views {
+            format!("`File::open({path:?})?.load::<{root}>()`")
+        } else {
+            format!("`tensorfile::load::<{root}>({path:?})`")
         };
         let mut docs = vec![
             format!("The tensors of `{}`, by `tensorfile codegen`.", escape(&path)),
@@ -150,11 +151,12 @@ impl Codegen {
         }
         file.tensors().filter(|tensor| !is_chosen(tensor)).for_each(|tensor| tree.leave_out(tensor.name()));
         let code = generate(tree, &style);
-        match self.json {
-            true => out.json_list(|list| {
+        if self.json {
+            out.json_list(|list| {
                 list.push(&Generated { file: &path, warnings: WarningRow::of_file(&file), code: &code })
-            })??,
-            false => out.write_all(code.as_bytes())?,
+            })??
+        } else {
+            out.write_all(code.as_bytes())?
         }
         Ok(Verdict::Pass)
     }
@@ -191,11 +193,11 @@ impl Owned {
             if !owned.dtypes.contains(&tensor.dtype()) {
                 owned.dtypes.push(tensor.dtype());
             }
-            let at = owned.reasons.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+            let index = owned.reasons.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
                 owned.reasons.push((reason, Vec::new()));
                 owned.reasons.len() - 1
             });
-            owned.reasons[at].1.push(tensor.name().to_owned());
+            owned.reasons[index].1.push(tensor.name().to_owned());
         }
         owned
     }

@@ -84,11 +84,11 @@ pub fn words(segment: &str) -> impl Iterator<Item = &str> {
     segment.split(|c| !is_letter(c)).flat_map(|part| {
         let mut cuts = vec![0];
         let letters: Vec<(usize, char)> = part.char_indices().collect();
-        for at in 1..letters.len() {
-            let is_upper = |at: usize| letters.get(at).is_some_and(|(_, c)| c.is_uppercase());
-            let begins_word = letters.get(at + 1).is_some_and(|(_, next)| next.is_lowercase());
-            if is_upper(at) && (!is_upper(at - 1) || begins_word) {
-                cuts.push(letters[at].0);
+        for index in 1..letters.len() {
+            let is_upper = |index: usize| letters.get(index).is_some_and(|(_, c)| c.is_uppercase());
+            let begins_word = letters.get(index + 1).is_some_and(|(_, next)| next.is_lowercase());
+            if is_upper(index) && (!is_upper(index - 1) || begins_word) {
+                cuts.push(letters[index].0);
             }
         }
         cuts.push(part.len());

@@ -36,8 +36,8 @@ pub fn print(structs: &Structs, style: &Style<'_>) -> String {
     let names = struct_names(structs, style.root);
     let mut printer =
         StructPrinter { structs, style, names: vec![""; names.len()], borrows: Vec::new(), imports: BTreeSet::new() };
-    for (at, name) in &names {
-        printer.names[*at] = name;
+    for (index, name) in &names {
+        printer.names[*index] = name;
     }
     // A struct comes after the structs of its fields.
     for known in &structs.structs {
@@ -45,8 +45,8 @@ pub fn print(structs: &Structs, style: &Style<'_>) -> String {
         printer.borrows.push(borrows);
     }
     let mut text = String::new();
-    for (at, _) in &names {
-        printer.declare(*at, &mut text);
+    for (index, _) in &names {
+        printer.declare(*index, &mut text);
     }
     printer.imports() + &text
 }
@@ -67,7 +67,7 @@ impl StructPrinter<'_> {
         match ty {
             Type::Tensor(Kind::Dense(dtype), _) => self.borrows_arrays_of(*dtype),
             Type::Tensor(Kind::Sparse(_) | Kind::Blob | Kind::Unknown | Kind::Any, _) | Type::TensorMap => false,
-            Type::Struct(at) => self.borrows[*at],
+            Type::Struct(index) => self.borrows[*index],
             Type::List(ty) | Type::Map(ty) | Type::Option(ty) => self.borrows(ty),
         }
     }
@@ -78,18 +78,18 @@ impl StructPrinter<'_> {
         self.style.views && !is_owned && element(dtype).is_some()
     }
 
-    fn declare(&mut self, at: usize, text: &mut String) {
+    fn declare(&mut self, index: usize, text: &mut String) {
         text.push('\n');
-        if at + 1 == self.structs.structs.len() {
+        if index + 1 == self.structs.structs.len() {
             self.style.docs.iter().for_each(|line| push(text, format_args!("/// {line}").to_string().trim_end()));
         }
         self.import("tensorfile", "TensorFile");
-        let (name, lifetime) = (self.names[at], if self.borrows[at] { "<'a>" } else { "" });
+        let (name, lifetime) = (self.names[index], if self.borrows[index] { "<'a>" } else { "" });
         push(text, "#[derive(Debug, TensorFile)]");
         if self.style.allow_unknown {
             push(text, "#[tensor(allow_unknown)]");
         }
-        let fields = &self.structs.structs[at].fields;
+        let fields = &self.structs.structs[index].fields;
         if fields.is_empty() {
             return push(text, &format!("pub struct {name}{lifetime} {{}}"));
         }
@@ -119,9 +119,10 @@ impl StructPrinter<'_> {
         self.attributes(&attributes, text);
         let (ident, ty) = (&field.ident, self.ty(&field.ty));
         let line = format!("    pub {ident}: {ty},");
-        match line.chars().count() <= WIDTH {
-            true => push(text, &line),
-            false => push(text, &format!("    pub {ident}:\n        {ty},")),
+        if line.chars().count() <= WIDTH {
+            push(text, &line)
+        } else {
+            push(text, &format!("    pub {ident}:\n        {ty},"))
         }
     }
 
@@ -142,7 +143,7 @@ impl StructPrinter<'_> {
     fn ty(&mut self, ty: &Type) -> String {
         match ty {
             Type::Tensor(kind, rank) => self.tensor(*kind, *rank),
-            Type::Struct(at) => format!("{}{}", self.names[*at], if self.borrows[*at] { "<'a>" } else { "" }),
+            Type::Struct(index) => format!("{}{}", self.names[*index], if self.borrows[*index] { "<'a>" } else { "" }),
             Type::List(item) => format!("Vec<{}>", self.ty(item)),
             Type::Map(item) => {
                 self.import("std::collections", "BTreeMap");

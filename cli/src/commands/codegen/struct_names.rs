@@ -10,8 +10,8 @@ use super::tree::{Kind, index};
 pub fn struct_names(structs: &Structs, root: &str) -> Vec<(usize, String)> {
     let mut uses = vec![IndexSet::new(); structs.structs.len()];
     for field in structs.structs.iter().flat_map(|known| &known.fields) {
-        if let (Some(at), Some(name)) = (field.ty.struct_index(), name_from_field(field)) {
-            uses[at].insert(name);
+        if let (Some(i), Some(name)) = (field.ty.struct_index(), name_from_field(field)) {
+            uses[i].insert(name);
         }
     }
     let mut taken = Taken::default();
@@ -40,12 +40,12 @@ struct Namer<'a> {
 
 impl Namer<'_> {
     /// Assigns a name to a struct, and then to the structs of its fields.
-    fn assign(&mut self, at: usize, name: String) {
+    fn assign(&mut self, i: usize, name: String) {
         let name = self.taken.take(name, "");
-        self.names.push((at, name.clone()));
-        self.is_named[at] = true;
+        self.names.push((i, name.clone()));
+        self.is_named[i] = true;
         let structs = self.structs;
-        for inner in structs.structs[at].fields.iter().filter_map(|field| field.ty.struct_index()) {
+        for inner in structs.structs[i].fields.iter().filter_map(|field| field.ty.struct_index()) {
             if !self.is_named[inner] {
                 let inner_name = self.name(inner, &name);
                 self.assign(inner, inner_name);
@@ -54,13 +54,13 @@ impl Namer<'_> {
     }
 
     /// Returns the name of a struct that is used in the struct `outer`.
-    fn name(&self, at: usize, outer: &str) -> String {
-        let uses = &self.uses[at];
+    fn name(&self, i: usize, outer: &str) -> String {
+        let uses = &self.uses[i];
         let name = match uses.len() {
             0 => Some(singular(outer).to_owned()).filter(|name| name != outer && outer != self.names[0].1),
             1 => uses.first().cloned(),
             _ => {
-                let known = &self.structs.structs[at];
+                let known = &self.structs.structs[i];
                 common_suffix(uses)
                     .or_else(|| usual_name(known))
                     .or_else(|| name_from_only_field(known))

@@ -47,7 +47,7 @@ impl Type {
     /// Returns the index of the struct in the type, if there is one.
     pub fn struct_index(&self) -> Option<usize> {
         match self {
-            Self::Struct(at) => Some(*at),
+            Self::Struct(index) => Some(*index),
             Self::List(ty) | Self::Map(ty) | Self::Option(ty) => ty.struct_index(),
             Self::Tensor(..) | Self::TensorMap => None,
         }
@@ -75,9 +75,9 @@ impl Structs {
     fn add(&mut self, fields: &Fields) -> usize {
         let converted = self.fields(fields);
         let signature = converted.iter().map(|field| (field.name.clone(), field.ty.clone())).collect();
-        if let Some(&at) = self.known.get(&signature) {
-            self.structs[at].unify(&converted);
-            return at;
+        if let Some(&index) = self.known.get(&signature) {
+            self.structs[index].unify(&converted);
+            return index;
         }
         self.structs.push(Struct { fields: converted });
         self.known.insert(signature, self.structs.len() - 1);

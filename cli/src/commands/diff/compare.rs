@@ -195,10 +195,10 @@ impl<'a> Comparison<'a> {
             if same_dtype && a != b && !self.dtypes[0].has_elements() {
                 self.update_blocks(a, b);
             } else if !(same_dtype && a == b) {
-                for (at, (a, b)) in a.chunks_exact(size_a).zip(b.chunks_exact(size_b)).enumerate() {
+                for (i, (a, b)) in a.chunks_exact(size_a).zip(b.chunks_exact(size_b)).enumerate() {
                     let [a, b] = [(self.dtypes[0], a), (self.dtypes[1], b)]
                         .map(|(dtype, bytes)| Scalar::from_le_bytes(dtype, bytes));
-                    self.compare(at, a, b);
+                    self.compare(i, a, b);
                 }
             }
             self.diff.of += (a.len() / size_a) as u64;
@@ -209,17 +209,17 @@ impl<'a> Comparison<'a> {
     /// one.
     fn update_blocks(&mut self, a: &[u8], b: &[u8]) {
         let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
-        for (at, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
-            let (at, shape) = ((self.diff.of + at as u64) * elements, self.shape);
-            self.diff.add(Gap::Other, || DifferingElement { index: row_major_index(at, shape), a: None, b: None });
+        for (i, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
+            let (i, shape) = ((self.diff.of + i as u64) * elements, self.shape);
+            self.diff.add(Gap::Other, || DifferingElement { index: row_major_index(i, shape), a: None, b: None });
         }
     }
 
     /// Compares the elements that are `at` positions after those already counted.
-    fn compare(&mut self, at: usize, a: Scalar, b: Scalar) {
+    fn compare(&mut self, i: usize, a: Scalar, b: Scalar) {
         let Some(gap) = gap(self.dtypes, a, b, self.tolerance) else { return };
-        let (at, shape) = (self.diff.of + at as u64, self.shape);
-        self.diff.add(gap, || DifferingElement { index: row_major_index(at, shape), a: Some(a), b: Some(b) });
+        let (i, shape) = (self.diff.of + i as u64, self.shape);
+        self.diff.add(gap, || DifferingElement { index: row_major_index(i, shape), a: Some(a), b: Some(b) });
     }
 
     /// Returns whether any elements compared so far differ.
@@ -556,12 +556,11 @@ mod tests {
 
     #[test]
     fn threads_find_what_pieces_find() {
-        let a: Vec<f32> = (0..5 * PIECE + 7).map(|at| (at % 1000) as f32).collect();
+        let a: Vec<f32> = (0..5 * PIECE + 7).map(|i| (i % 1000) as f32).collect();
         let mut b = a.clone();
-        for (at, by) in
-            [(PIECE - 1, 2.0), (PIECE, f32::NAN), (3 * PIECE, 5.0), (4 * PIECE + 1, 5.0), (a.len() - 1, 1.0)]
+        for (i, by) in [(PIECE - 1, 2.0), (PIECE, f32::NAN), (3 * PIECE, 5.0), (4 * PIECE + 1, 5.0), (a.len() - 1, 1.0)]
         {
-            b[at] += by;
+            b[i] += by;
         }
         let (a, b) = (TensorView::from_slice(&a, [a.len()]).unwrap(), TensorView::from_slice(&b, [b.len()]).unwrap());
         let comparison = || Comparison::new([Dtype::F32; 2], a.shape(), EXACT);

@@ -132,9 +132,10 @@ impl Diff {
 
     /// Compares the files, which are open.
     pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<DiffReport<'f>> {
-        let mut pairs = match self.rename.is_empty() {
-            true => Pairs::new(a, b, self.by_position),
-            false => Pairs::renamed(a, b, self.new_names(a)?),
+        let mut pairs = if self.rename.is_empty() {
+            Pairs::new(a, b, self.by_position)
+        } else {
+            Pairs::renamed(a, b, self.new_names(a)?)
         };
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(a, b);
@@ -143,9 +144,10 @@ impl Diff {
         self.filter.expect_some(pairs.len())?;
 
         let metadata = if self.metadata { self.metadata_diffs(a, b)? } else { Vec::new() };
-        let tensors = match self.quiet && !metadata.is_empty() {
-            true => Vec::new(),
-            false => std::thread::scope(|scope| self.tensor_diffs(scope, &pairs))?,
+        let tensors = if self.quiet && !metadata.is_empty() {
+            Vec::new()
+        } else {
+            std::thread::scope(|scope| self.tensor_diffs(scope, &pairs))?
         };
         let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
         let equal = tensors.is_empty() && metadata.is_empty();
@@ -224,10 +226,13 @@ impl Diff {
         let Some((a, b)) = pair.both().filter(|pair| reads_values && is_comparable(pair)) else { return Method::None };
         match (TensorKind::of(a.info()), TensorKind::of(b.info())) {
             (TensorKind::Sparse, TensorKind::Sparse) => Method::Sparse,
-            (in_a, in_b) if in_a == in_b => match is_read_at_positions(a) && is_read_at_positions(b) {
-                true => Method::AtPositions,
-                false => Method::InPieces,
-            },
+            (in_a, in_b) if in_a == in_b => {
+                if is_read_at_positions(a) && is_read_at_positions(b) {
+                    Method::AtPositions
+                } else {
+                    Method::InPieces
+                }
+            }
             _ => Method::None,
         }
     }
@@ -334,8 +339,8 @@ impl<'f> Pairs<'f> {
     fn new(a: &'f File, b: &'f File, by_position: bool) -> Self {
         let positions = match by_position {
             true => {
-                let within = |file: &File, at| if at < file.len() { at } else { NONE };
-                (0..a.len().max(b.len())).map(|at| [within(a, at), within(b, at)]).collect()
+                let within = |file: &File, index| if index < file.len() { index } else { NONE };
+                (0..a.len().max(b.len())).map(|index| [within(a, index), within(b, index)]).collect()
             }
             // A tensor without a name has no other to be compared with.
             false if a.len() == 1 && b.len() == 1 && !(has_names(a) && has_names(b)) => vec![[0, 0]],
@@ -386,19 +391,20 @@ fn by_name(a: &File, b: &File) -> Vec<[Position; 2]> {
     /// Returns the tensors of `file`, each with the position of its partner in `other`.
     fn partners(file: &File, other: &File) -> impl Iterator<Item = [Position; 2]> {
         file.tensors().map(|tensor| {
-            let (at, name) = (tensor.position(), tensor.name());
+            let (index, name) = (tensor.position(), tensor.name());
             let first = other.position(name);
-            let partner = match file.position(name) == Some(at) {
-                true => first,
-                false => other.nth(at).filter(|other| other.name() == name && first != Some(at)).map(|_| at),
+            let partner = if file.position(name) == Some(index) {
+                first
+            } else {
+                other.nth(index).filter(|other| other.name() == name && first != Some(index)).map(|_| index)
             };
-            [at, partner.unwrap_or(NONE)]
+            [index, partner.unwrap_or(NONE)]
         })
     }
 
     let mut pairs = Vec::with_capacity(a.len());
     pairs.extend(partners(a, b));
-    pairs.extend(partners(b, a).filter(|[_, in_a]| *in_a == NONE).map(|[at, _]| [NONE, at]));
+    pairs.extend(partners(b, a).filter(|[_, in_a]| *in_a == NONE).map(|[index, _]| [NONE, index]));
     pairs
 }
 

@@ -102,7 +102,7 @@ fn first_shown(a: &str, b: &str) -> usize {
 
 /// Shows a value in quotes from a character on. A long one is cut.
 fn shown_from(text: &str, start: usize) -> String {
-    let from = text.char_indices().nth(start).map_or(text.len(), |(at, _)| at);
+    let from = text.char_indices().nth(start).map_or(text.len(), |(index, _)| index);
     let before = if start > 0 { "…" } else { "" };
     format!("{:?}", format!("{before}{}", cut(&text[from..], MAX_VALUE)))
 }

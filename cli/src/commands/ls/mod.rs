@@ -111,7 +111,7 @@ impl Ls {
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
         self.filter.expect_some(positions.len())?;
         self.sort(&mut positions, |a, b, key| row(file, *a).sort_keys().compare(&row(file, *b).sort_keys(), key));
-        let rows = positions.iter().map(|at| row(file, *at));
+        let rows = positions.iter().map(|index| row(file, *index));
         let total = Total::of(rows.clone());
 
         let out = match printer {
@@ -128,9 +128,9 @@ impl Ls {
             return Ok(total);
         }
         if self.view.tree {
-            self.print_tree(positions.len(), &|at| row(file, positions[at]), out)?;
+            self.print_tree(positions.len(), &|index| row(file, positions[index]), out)?;
         } else if self.view.patterns {
-            self.print_patterns(rows, &|at| row(file, positions[at]), out)?;
+            self.print_patterns(rows, &|index| row(file, positions[index]), out)?;
         } else {
             self.print_table(rows, out)?;
         }
@@ -193,8 +193,8 @@ impl Ls {
     }
 
     fn print_tree<'f>(&self, len: usize, row: &dyn Fn(usize) -> TensorRow<'f>, out: &mut Stdout) -> io::Result<()> {
-        let tensor = |at| {
-            let TensorRow { name, info, bytes, .. } = row(at);
+        let tensor = |index| {
+            let TensorRow { name, info, bytes, .. } = row(index);
             (name, info, bytes)
         };
         let mut tree = Tree::new(len, &tensor);
@@ -288,8 +288,8 @@ impl FileTable<File> for LsTable<'_> {
 }
 
 /// Returns the row of the tensor at a position that the file has.
-fn row(file: &File, at: usize) -> TensorRow<'_> {
-    file.nth(at).expect("the positions are those of tensors").into()
+fn row(file: &File, index: usize) -> TensorRow<'_> {
+    file.nth(index).expect("the positions are those of tensors").into()
 }
 
 /// The columns of a row that `--sort` compares.

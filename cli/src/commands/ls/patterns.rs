@@ -62,15 +62,15 @@ struct Product {
 /// number, `fc1` and `conv1x1` have none. A number with leading zeros, such as `07`, is text.
 fn split_numbers(name: &str) -> (Vec<&str>, Vec<u64>) {
     let (mut words, mut numbers) = (Vec::new(), Vec::new());
-    let (mut start, mut at) = (0, 0);
+    let (mut start, mut index) = (0, 0);
     for run in name.split_inclusive(|c: char| !c.is_alphanumeric()) {
         let word = run.trim_end_matches(|c: char| !c.is_alphanumeric());
         if let Some(number) = canonical(word).filter(|_| numbers.len() < MAX_NUMBERS) {
-            words.push(&name[start..at]);
+            words.push(&name[start..index]);
             numbers.push(number);
-            start = at + word.len();
+            start = index + word.len();
         }
-        at += run.len();
+        index += run.len();
     }
     words.push(&name[start..]);
     (words, numbers)
@@ -113,9 +113,9 @@ fn products(rows: &Rows, places: usize) -> Vec<Product> {
 
 fn join(words: &[&str], sets: &[BTreeSet<u64>]) -> String {
     let mut name = String::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         name.push_str(word);
-        if let Some(set) = sets.get(at) {
+        if let Some(set) = sets.get(index) {
             write_set(&mut name, set);
         }
     }

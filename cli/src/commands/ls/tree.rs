@@ -36,7 +36,7 @@ impl<'a, 't> Tree<'a, 't> {
     /// A tree of `len` tensors, of which `tensor` returns name, info and bytes.
     pub fn new(len: usize, tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64)) -> Self {
         let len = u32::try_from(len).expect("the index of more tensors does not fit into memory");
-        Self { items: (0..len).map(|at| (0, at)).collect(), tensor }
+        Self { items: (0..len).map(|index| (0, index)).collect(), tensor }
     }
 
     /// Calls `each` with each line, in the order of the tensors. The root has no line.
@@ -154,7 +154,7 @@ mod tests {
 
     fn drawn(names: &[&str]) -> Vec<String> {
         let info = TensorInfo::new(Dtype::F32, [2]);
-        let tensor = |at: usize| (names[at], &info, 8);
+        let tensor = |index: usize| (names[index], &info, 8);
         let mut tree = Tree::new(names.len(), &tensor);
         let mut lines = Vec::new();
         let line = |line: Line<'_>, lines: &mut Vec<String>| {

@@ -182,7 +182,7 @@ mod tests {
                 })
                 .collect();
             let counted: String = (0..30)
-                .map(|at| match payloads.iter().filter(|payload| payload.contains(&at)).count() {
+                .map(|index| match payloads.iter().filter(|payload| payload.contains(&index)).count() {
                     0 => '.',
                     1 => 'p',
                     _ => 's',
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn joined_runs_keep_the_sums() {
-        let payloads: Vec<Range<u64>> = (0..1000).map(|at| at * 10 + 3..at * 10 + 9).collect();
+        let payloads: Vec<Range<u64>> = (0..1000).map(|index| index * 10 + 3..index * 10 + 9).collect();
         let joined = Coverage::new(None, payloads, 10_001, 64).runs;
         assert!(joined.len() <= 64 && joined.windows(2).all(|runs| runs[0].end == runs[1].start));
         assert_eq!((joined[0].start, joined.last().unwrap().end), (0, 10_001));

@@ -112,7 +112,7 @@ impl<'f> FileData<'f> {
         let read = choice.sample.map_or_else(Vec::new, |_| largest(with_values(), choice.charts));
         let listed = listed(file, &read, choice.files);
         let all = Total::of(file.tensors().map(TensorRow::from));
-        let shown = Total::of(listed.iter().filter_map(|at| file.nth(*at)).map(TensorRow::from));
+        let shown = Total::of(listed.iter().filter_map(|index| file.nth(*index)).map(TensorRow::from));
         Ok(Self {
             info: Description::of(path, file, metadata),
             metadata_left_out: *metadata_left_out,
@@ -131,7 +131,7 @@ impl<'f> FileData<'f> {
 
 /// Reads the values of tensors. One whose name is too long for the page is not listed, and left out here too.
 fn values(path: &Path, file: &File, tensors: &[usize], listed: &[usize], sample: u64) -> Outcome<Vec<Values>> {
-    let tensors = || tensors.iter().filter_map(|at| Some((listed.binary_search(at).ok()?, file.nth(*at)?)));
+    let tensors = || tensors.iter().filter_map(|index| Some((listed.binary_search(index).ok()?, file.nth(*index)?)));
     let total = tensors().map(|(_, tensor)| tensor.payload_bytes().min(sample)).sum();
     let mut reader = Reader { path, sample, progress: Progress::bytes(total) };
     tensors().filter_map(|(row, tensor)| reader.read(row, tensor).transpose()).collect()
@@ -146,7 +146,7 @@ fn largest<'f>(tensors: impl Iterator<Item = FileTensor<'f>>, most: usize) -> Ve
         sizes.truncate(most);
     }
     sizes.sort_unstable();
-    sizes.into_iter().map(|(_, at)| at).collect()
+    sizes.into_iter().map(|(_, index)| index).collect()
 }
 
 /// Returns the positions of the tensors that are listed: all, or the largest and those whose values are read.
@@ -161,7 +161,7 @@ fn listed(file: &File, read: &[usize], files: usize) -> Vec<usize> {
         return (0..file.len()).collect();
     }
     let mut listed = BTreeSet::new();
-    for tensor in read.iter().copied().chain(largest(file.tensors(), most)).filter_map(|at| file.nth(at)) {
+    for tensor in read.iter().copied().chain(largest(file.tensors(), most)).filter_map(|index| file.nth(index)) {
         if listed.len() == most {
             break;
         }
@@ -183,7 +183,7 @@ struct TensorRows<'f> {
 impl Serialize for TensorRows<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let shards = shard_numbers(self.file);
-        let tensors = self.listed.iter().filter_map(|at| self.file.nth(*at));
+        let tensors = self.listed.iter().filter_map(|index| self.file.nth(*index));
         serializer.collect_seq(tensors.map(|tensor| Row::of(tensor, &shards)))
     }
 }

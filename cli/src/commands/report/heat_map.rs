@@ -72,7 +72,7 @@ impl Cells {
             if rows == 1 { (1, columns.min(CELLS_OF_ROW)) } else { (rows.min(CELLS), columns.min(CELLS)) };
         let edges = |len: u64, cells: u64| -> Vec<u64> {
             // The product may be too large for 64 bits; an edge is not.
-            let edge = |at| u64::try_from(u128::from(len) * u128::from(at) / u128::from(cells)).unwrap_or(len);
+            let edge = |index| u64::try_from(u128::from(len) * u128::from(index) / u128::from(cells)).unwrap_or(len);
             (0..=cells).map(edge).collect()
         };
         let (row_edges, column_edges) = (edges(rows, down), edges(columns, across));
@@ -114,10 +114,10 @@ impl Cells {
 
     /// Adds elements that follow each other, of which the first is at this position.
     pub fn add(&mut self, first: u64, mut elements: &[f64]) {
-        let mut at = first;
+        let mut index = first;
         while !elements.is_empty() {
-            let (row, column) = (at / self.columns, at % self.columns);
-            let within = |edges: &[u64], at: u64| edges.partition_point(|edge| *edge <= at).saturating_sub(1);
+            let (row, column) = (index / self.columns, index % self.columns);
+            let within = |edges: &[u64], index: u64| edges.partition_point(|edge| *edge <= index).saturating_sub(1);
             let (down, across) = (within(&self.row_edges, row), within(&self.column_edges, column));
             let end = self.column_edges.get(across + 1).copied().unwrap_or(self.columns);
             let room = usize::try_from(end - column).unwrap_or(usize::MAX).min(elements.len());
@@ -125,7 +125,7 @@ impl Cells {
             if let Some(cell) = self.cells.get_mut(down * (self.column_edges.len() - 1) + across) {
                 now.iter().for_each(|element| cell.add(*element));
             }
-            at += now.len() as u64;
+            index += now.len() as u64;
             elements = later;
         }
     }
@@ -227,21 +227,18 @@ impl Layer {
         let cut = numbers.len() / 100;
         let (low, high) = range(&numbers[cut..numbers.len() - cut]);
         let (low, high) = if low == high { range(&numbers) } else { (low, high) };
-        let (low, high) = match low < 0.0 && high > 0.0 {
-            true => (low.min(-high), high.max(-low)),
-            false => (low, high),
-        };
+        let (low, high) = if low < 0.0 && high > 0.0 { (low.min(-high), high.max(-low)) } else { (low, high) };
         let is_clipped = |number: &f64| *number < low || *number > high;
         let last = LETTERS.len() - 1;
         let letter = |number: f64| {
             // Halves do not overflow.
             let part = (number.clamp(low, high) / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
-            let at = match part.is_finite() {
+            let index = match part.is_finite() {
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is between 0 and 63")]
                 true => (part * last as f64).round() as usize,
                 false => last / 2,
             };
-            char::from(LETTERS[at.min(last)])
+            char::from(LETTERS[index.min(last)])
         };
         let cells = values.map(|value| match value {
             Value::NoElements => NO_ELEMENTS,
@@ -275,7 +272,7 @@ mod tests {
         // Pieces begin and end anywhere.
         for start in (0..rows * columns).step_by(77) {
             let end = (start + 77).min(rows * columns);
-            cells.add(start, &(start..end).map(|at| at as f64).collect::<Vec<_>>());
+            cells.add(start, &(start..end).map(|index| index as f64).collect::<Vec<_>>());
         }
         assert_eq!(cells.cells.iter().map(|cell| cell.count).sum::<u64>(), rows * columns);
         // The cell has two rows and one column.
@@ -310,14 +307,14 @@ mod tests {
     fn colors_are_around_zero_and_leave_out_extremes() {
         let layer = Layer::of("values", [-1.0, 0.5, 1.0].map(Value::Number).into_iter());
         assert_eq!((layer.low, layer.high, layer.cells.as_str()), (-1.0, 1.0, "Av-"));
-        let mut many: Vec<Value> = (0..500).map(|at| Value::Number(f64::from(at % 2))).collect();
+        let mut many: Vec<Value> = (0..500).map(|index| Value::Number(f64::from(index % 2))).collect();
         many[7] = Value::Number(1e9);
         many[8] = Value::NotFinite;
         many[9] = Value::NoElements;
         let layer = Layer::of("values", many.into_iter());
         assert_eq!((layer.low, layer.high, layer.clipped), (0.0, 1.0, true));
         assert_eq!(&layer.cells[6..12], "A-! A-");
-        let one = Layer::of("values", (0..500).map(|at| Value::Number(if at == 7 { 1.0 } else { 0.0 })));
+        let one = Layer::of("values", (0..500).map(|index| Value::Number(if index == 7 { 1.0 } else { 0.0 })));
         assert_eq!((&one.cells[6..9], one.clipped), ("A-A", false));
         let huge = Layer::of("values", [f64::MIN, f64::MAX].map(Value::Number).into_iter());
         assert_eq!(huge.cells, "A-");

@@ -123,9 +123,10 @@ impl Report {
     /// Fails if the page cannot be written there. A file that is read is not replaced.
     fn check_output(&self, output: &Path, inputs: &[PathBuf], out: &Stdout) -> Outcome<()> {
         if is_stdout(output) {
-            return match out.is_terminal() {
-                true => Err(Failure::usage("refusing to write a page to a terminal; redirect standard output")),
-                false => Ok(()),
+            return if out.is_terminal() {
+                Err(Failure::usage("refusing to write a page to a terminal; redirect standard output"))
+            } else {
+                Ok(())
             };
         }
         let shown = output.display();

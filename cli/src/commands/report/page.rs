@@ -38,7 +38,7 @@ const SCRIPT: &str = concat!(
 pub fn page(data: &impl Serialize) -> Result<Vec<u8>, Failure> {
     let mut text = Vec::new();
     json::write_for_html(&mut text, data)?;
-    let nonce = Tensor::from_slice(&text, [text.len()]).map(|bytes| Digest::of(&bytes.as_view()).to_string());
+    let nonce = Tensor::from_slice(&text, [text.len()]).map(|bytes| Digest::new(&bytes.as_view()).to_string());
     let nonce = nonce.map_err(Failure::usage)?;
     let template = TEMPLATE.replace("{nonce}", &nonce).replace("{style}", STYLE).replace("{script}", SCRIPT);
     let (before, after) = template.split_once("{data}").expect("the template has a place for the data");

@@ -111,7 +111,7 @@ impl Elements {
         if !dtype.has_elements() {
             return Err(NoValues::Blocks);
         }
-        if Stats::of_tensor(tensor.info()).is_none() {
+        if Stats::from_info(tensor.info()).is_none() {
             return Err(NoValues::Bits);
         }
         let size = dtype.block_bytes() as u64;
@@ -138,7 +138,7 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads the tensor with this number in the list. `None` if it has no values to draw.
-    pub fn read(&mut self, at: usize, tensor: FileTensor<'_>) -> Outcome<Option<Values>> {
+    pub fn read(&mut self, index: usize, tensor: FileTensor<'_>) -> Outcome<Option<Values>> {
         let Ok(elements) = Elements::of(tensor) else { return Ok(None) };
         let Elements { count, size, .. } = elements;
         let matrix = Matrix::of(tensor.shape(), tensor.layout());
@@ -158,7 +158,7 @@ impl Reader<'_> {
             // The coordinates, which are checked as they are read in order.
             source.read_front(1, &mut |_, _| {})?;
         }
-        let (mut stats, mut numbers) = (Stats::of(tensor.dtype()), Numbers::new(tensor.dtype()));
+        let (mut stats, mut numbers) = (Stats::new(tensor.dtype()), Numbers::new(tensor.dtype()));
         source.read(&runs, &mut |first, bytes| {
             if let Some(stats) = &mut stats {
                 stats.update(bytes);
@@ -173,7 +173,7 @@ impl Reader<'_> {
             source.read(&runs, &mut |_, bytes| histogram.update(bytes))?;
         }
         Ok(Some(Values {
-            tensor: at,
+            tensor: index,
             read: runs.iter().map(|run| run.end - run.start).sum(),
             of: count,
             part,
@@ -200,9 +200,10 @@ struct SourceTensor<'a> {
 impl SourceTensor<'_> {
     /// Calls `take` with the elements in these ranges, and the number of the first one in each piece.
     fn read(&mut self, runs: &[Range<u64>], take: &mut dyn FnMut(u64, &[u8])) -> Outcome<()> {
-        match self.in_order {
-            true => self.read_front(runs.last().map_or(0, |run| run.end), take),
-            false => self.read_runs(runs, take),
+        if self.in_order {
+            self.read_front(runs.last().map_or(0, |run| run.end), take)
+        } else {
+            self.read_runs(runs, take)
         }
     }
 

@@ -28,11 +28,11 @@ pub fn gather(
     let mut bytes = Vec::new();
 
     let strides = strides(&counts, size);
-    let mut at = vec![0; axes.len()];
+    let mut index = vec![0; axes.len()];
     loop {
         // The block at range `at[dim]` of each axis.
         let axes_of_block: Vec<Axis> =
-            (0..axes.len()).map(|dim| axes[dim].narrow(ranges[dim][at[dim]].clone())).collect();
+            (0..axes.len()).map(|dim| axes[dim].narrow(ranges[dim][index[dim]].clone())).collect();
         let bounds: Vec<Range<usize>> = axes_of_block.iter().map(|axis| axis.bounds()).collect();
         let block = read(&bounds)?;
         let is_first = bytes.is_empty();
@@ -55,22 +55,23 @@ pub fn gather(
             })
             .collect();
         let start = (0..axes.len())
-            .map(|dim| strides[dim] * ranges[dim][..at[dim]].iter().map(Range::len).sum::<usize>())
+            .map(|dim| strides[dim] * ranges[dim][..index[dim]].iter().map(Range::len).sum::<usize>())
             .sum();
         copy(&dims, size, &block, 0, &mut bytes, start);
 
         // Continues with the next range of the last axis that has one.
-        let Some(dim) = (0..axes.len()).rev().find(|&dim| at[dim] + 1 < ranges[dim].len()) else { return Ok(bytes) };
-        at[dim] += 1;
-        at[dim + 1..].fill(0);
+        let Some(dim) = (0..axes.len()).rev().find(|&dim| index[dim] + 1 < ranges[dim].len()) else { return Ok(bytes) };
+        index[dim] += 1;
+        index[dim + 1..].fill(0);
     }
 }
 
 /// Splits ranges into single indices if the step is large.
 fn split(axis: Axis, ranges: &[Range<usize>]) -> Vec<Range<usize>> {
-    match axis.step.unsigned_abs() > MAX_READ_STEP {
-        true => ranges.iter().flat_map(|range| range.clone().map(|at| at..at + 1)).collect(),
-        false => ranges.to_vec(),
+    if axis.step.unsigned_abs() > MAX_READ_STEP {
+        ranges.iter().flat_map(|range| range.clone().map(|index| index..index + 1)).collect()
+    } else {
+        ranges.to_vec()
     }
 }
 
@@ -102,9 +103,9 @@ fn copy(dims: &[Dim], size: usize, block: &[u8], from: usize, bytes: &mut [u8], 
             bytes[to..to + len].copy_from_slice(&block[from..from + len]);
         }
         Some((dim, inner)) => {
-            for at in 0..dim.axis.count {
-                let from = from + (dim.axis.index(at) - dim.first) * dim.from;
-                copy(inner, size, block, from, bytes, to + at * dim.to);
+            for index in 0..dim.axis.count {
+                let from = from + (dim.axis.index(index) - dim.first) * dim.from;
+                copy(inner, size, block, from, bytes, to + index * dim.to);
             }
         }
     }
@@ -129,11 +130,11 @@ mod tests {
         let bytes = gather(&axes, &ranges, 1, |ranges| {
             let mut block = vec![0];
             for (range, dim) in ranges.iter().zip(shape) {
-                let next = |before: &usize| range.clone().map(|at| before * dim + at).collect::<Vec<_>>();
+                let next = |before: &usize| range.clone().map(|index| before * dim + index).collect::<Vec<_>>();
                 block = block.iter().flat_map(next).collect();
             }
             read += block.len();
-            Ok(block.into_iter().map(|at| u8::try_from(at).unwrap()).collect())
+            Ok(block.into_iter().map(|index| u8::try_from(index).unwrap()).collect())
         });
         (bytes.unwrap(), read)
     }

@@ -111,10 +111,10 @@ impl Show {
                 (names, _) => names,
             };
             let warnings = if self.json { WarningRow::of_file(&file) } else { Vec::new() };
-            for_each(names.iter().enumerate(), |(at, name)| {
+            for_each(names.iter().enumerate(), |(i, name)| {
                 let shown = file.get(name).at(path).and_then(|tensor| match printer {
                     Printer::Text(out) => {
-                        if at > 0 {
+                        if i > 0 {
                             writeln!(out)?;
                         }
                         self.show(path, tensor, out)

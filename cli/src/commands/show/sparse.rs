@@ -26,7 +26,7 @@ impl<'a> Sparse<'a> {
 
     /// Returns coordinates and value of each element, in the order of the file.
     fn elements(&self) -> impl Iterator<Item = (Vec<u64>, Scalar)> {
-        scalars(self.dtype, self.values).enumerate().map(|(at, value)| (self.coordinate(at).collect(), value))
+        scalars(self.dtype, self.values).enumerate().map(|(i, value)| (self.coordinate(i).collect(), value))
     }
 
     /// Returns coordinates and value of each element, in row-major order. If several elements have the same
@@ -37,8 +37,8 @@ impl<'a> Sparse<'a> {
         // `dedup_by` keeps the first of equal elements, so the last one in the file is sorted first.
         order.sort_by(|&one, &other| self.coordinate(one).cmp(self.coordinate(other)).then(other.cmp(&one)));
         order.dedup_by(|later, first| self.coordinate(*later).eq(self.coordinate(*first)));
-        let value = move |at: usize| Scalar::from_le_bytes(self.dtype, &self.values[at * size..][..size]);
-        order.into_iter().map(move |at| (self.coordinate(at).collect(), value(at)))
+        let value = move |i: usize| Scalar::from_le_bytes(self.dtype, &self.values[i * size..][..size]);
+        order.into_iter().map(move |i| (self.coordinate(i).collect(), value(i)))
     }
 
     fn coordinate(&self, element: usize) -> impl Iterator<Item = u64> {
@@ -52,10 +52,10 @@ impl<'a> Sparse<'a> {
     pub fn print_text(&self, options: &PrintOptions, out: &mut dyn Write) -> io::Result<()> {
         let count = scalars(self.dtype, self.values).count();
         let ranges: Vec<_> = options.summary(&[count]).ranges().flatten().collect();
-        for (at, (indices, value)) in self.elements().enumerate() {
-            if ranges.iter().any(|range| range.contains(&at)) {
+        for (i, (indices, value)) in self.elements().enumerate() {
+            if ranges.iter().any(|range| range.contains(&i)) {
                 writeln!(out, "{indices:?} {value}")?;
-            } else if ranges.first().is_some_and(|first| at == first.end) {
+            } else if ranges.first().is_some_and(|first| i == first.end) {
                 writeln!(out, "...")?;
             }
         }
@@ -65,12 +65,12 @@ impl<'a> Sparse<'a> {
     /// Prints an object with shape, coordinates and values.
     pub fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{{\"shape\": {:?}, \"coordinates\": [", self.shape)?;
-        for (at, (indices, _)) in self.elements().enumerate() {
-            write!(out, "{}{indices:?}", if at == 0 { "" } else { ", " })?;
+        for (i, (indices, _)) in self.elements().enumerate() {
+            write!(out, "{}{indices:?}", if i == 0 { "" } else { ", " })?;
         }
         write!(out, "], \"values\": [")?;
-        for (at, (_, value)) in self.elements().enumerate() {
-            write!(out, "{}", if at == 0 { "" } else { ", " })?;
+        for (i, (_, value)) in self.elements().enumerate() {
+            write!(out, "{}", if i == 0 { "" } else { ", " })?;
             write_json(value, out)?;
         }
         write!(out, "]}}")

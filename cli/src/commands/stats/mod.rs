@@ -254,7 +254,7 @@ impl StatsRun<'_> {
                 positions = self.sort_by_elements(file, &positions, key, &mut computed)?;
                 computed.watch(tensors(file, &positions));
             } else {
-                let keys = |at: &usize| StatsSortKeys { tensor: tensor_at(file, *at), stats: None };
+                let keys = |i: &usize| StatsSortKeys { tensor: tensor_at(file, *i), stats: None };
                 self.sort(&mut positions, |a, b, key| keys(a).compare(&keys(b), key));
             }
             let bins = self.bins();
@@ -307,7 +307,7 @@ impl StatsRun<'_> {
             ranked.push((key.rank(read.stats.as_ref()), tensor.position()));
         }
         self.sort(&mut ranked, |(a, _), (b, _), _| a.compare(b));
-        Ok(ranked.into_iter().map(|(_, at)| at).collect())
+        Ok(ranked.into_iter().map(|(_, i)| i).collect())
     }
 
     /// Prints the tensors at these positions, and collects their flaws.
@@ -472,11 +472,11 @@ pub fn place(tensor: FileTensor<'_>, position: u64) -> String {
 }
 
 fn tensors<'f>(file: &'f File, positions: &[usize]) -> impl Iterator<Item = FileTensor<'f>> + Clone {
-    positions.iter().map(|at| tensor_at(file, *at))
+    positions.iter().map(|i| tensor_at(file, *i))
 }
 
-fn tensor_at(file: &File, at: usize) -> FileTensor<'_> {
-    file.nth(at).expect("the positions are those of tensors")
+fn tensor_at(file: &File, i: usize) -> FileTensor<'_> {
+    file.nth(i).expect("the positions are those of tensors")
 }
 
 impl StatsKey {

@@ -245,9 +245,9 @@ fn columns(tensor: &TensorStats<'_>) -> [String; 7] {
 
 /// Prints all statistics of each tensor, with its histogram.
 pub fn print_long<'f>(tensors: impl Iterator<Item = Outcome<TensorStats<'f>>>, out: &mut Stdout) -> Outcome<()> {
-    for (at, stats) in tensors.enumerate() {
+    for (index, stats) in tensors.enumerate() {
         let stats = stats?;
-        if at > 0 {
+        if index > 0 {
             writeln!(out)?;
         }
         let title = format!("{}: {}", escape(stats.tensor.name()), type_label(stats.tensor.info()));

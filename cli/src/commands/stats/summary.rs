@@ -23,7 +23,7 @@ pub struct PayloadStats {
 
 impl PayloadStats {
     pub fn read(info: &TensorInfo, data: &dyn TensorData, with_quantiles: bool) -> tensorfile::Result<Self> {
-        let Some(mut stats) = Stats::of_tensor(info) else { return Ok(Self::default()) };
+        let Some(mut stats) = Stats::from_info(info) else { return Ok(Self::default()) };
         if !with_quantiles {
             stats = stats.without_quantiles();
         }

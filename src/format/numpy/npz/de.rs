@@ -137,13 +137,13 @@ impl MemberNames {
     fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Self> {
         let (archive, mut buffer) = open_zip(file, limits)?;
         let mut records = archive.entries(&mut buffer);
-        let (mut names, mut at, mut repeated) = (Self::default(), 0, IndexSet::new());
+        let (mut names, mut i, mut repeated) = (Self::default(), 0, IndexSet::new());
         while let Some(record) = records.next_entry().map_err(|error| zip_error(error, 0))? {
             let name = MemberName::new(record.file_path().as_bytes()).into_text();
-            if names.last.insert(name.clone(), at).is_some() {
+            if names.last.insert(name.clone(), i).is_some() {
                 repeated.insert(name);
             }
-            at += 1;
+            i += 1;
         }
         let warning = |name: &String| {
             let text = format!("several members are named `{}`; the last one is read, as numpy does", Short(name));
@@ -154,8 +154,8 @@ impl MemberNames {
     }
 
     /// Returns whether a member is the last one of its name.
-    fn keeps(&self, name: &MemberName, at: usize) -> bool {
-        self.last.get(name.text()) == Some(&at)
+    fn keeps(&self, name: &MemberName, i: usize) -> bool {
+        self.last.get(name.text()) == Some(&i)
     }
 
     /// Returns whether the name of an array is that of its member, with its ending, as the name without it is another member's.
@@ -353,7 +353,7 @@ impl Ranges {
         match self.ranges.windows(2).find(|pair| pair[0].0.end > pair[1].0.start) {
             Some([(other_range, other), (range, tensor)]) => {
                 let label = |tensor: &Option<usize>| {
-                    tensor.map_or_else(|| "a member that is left out".to_owned(), |at| index.label(at))
+                    tensor.map_or_else(|| "a member that is left out".to_owned(), |i| index.label(i))
                 };
                 let kind = ErrorKind::Overlap { other: label(other), range: other_range.clone() };
                 Err(Error::new(kind).in_tensor(label(tensor)).at(range.start))

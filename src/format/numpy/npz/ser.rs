@@ -51,7 +51,7 @@ impl write::Encode for Encode {
 
     /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
     fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
-        if !plan.is_empty() && (0..plan.len()).all(|at| plan.info(at).layout == Layout::Blob) {
+        if !plan.is_empty() && (0..plan.len()).all(|index| plan.info(index).layout == Layout::Blob) {
             return Err(
                 cannot_store("blobs alone", "npz has at least one array, or it is taken for another archive").into()
             );
@@ -59,11 +59,11 @@ impl write::Encode for Encode {
         static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
         let mut archive = ZipArchiveWriter::new(ByteCounter(0));
         let mut layout = FileLayout::with_capacity(plan.len());
-        for at in 0..plan.len() {
-            let mut member = start(&mut archive, plan.name(at), plan.info(at), CompressionMethod::STORE)?;
-            member.write_all(&array_header(plan.info(at)))?;
+        for index in 0..plan.len() {
+            let mut member = start(&mut archive, plan.name(index), plan.info(index), CompressionMethod::STORE)?;
+            member.write_all(&array_header(plan.info(index)))?;
             layout.push(&[], member.stream_offset());
-            let mut left = plan.payload_bytes(at);
+            let mut left = plan.payload_bytes(index);
             while left > 0 {
                 let now = left.min(ZEROS.len());
                 member.write_all(&ZEROS[..now])?;
@@ -107,8 +107,8 @@ struct Archive<'w> {
 }
 
 impl<'w> FileWriter<'w> for Archive<'w> {
-    fn tensor(&mut self, at: usize, data: &dyn TensorData) -> Result<()> {
-        let (name, info) = (self.plan.name(at), self.plan.info(at));
+    fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()> {
+        let (name, info) = (self.plan.name(index), self.plan.info(index));
         if info.layout == Layout::Blob {
             check_blob(data).map_err(|error| error.in_tensor(name))?;
         }
@@ -182,10 +182,7 @@ fn start<'a, W: Write>(
     let alignment = header::alignment(archive.stream_offset(), &name);
     // The flag for UTF-8 is available only for names that the writer would not change.
     let is_kept = ZipFilePath::from_str(&name).as_str() == name && !name.ends_with('/');
-    let path = match is_kept {
-        true => EntryPath::conformant(name.as_str()),
-        false => EntryPath::verbatim(name.as_bytes()),
-    };
+    let path = if is_kept { EntryPath::conformant(name.as_str()) } else { EntryPath::verbatim(name.as_bytes()) };
     // Unix permissions state that the archive was made by Unix. Info-ZIP then takes names as they are, where it would
     // convert names of DOS, which has no UTF-8.
     let mut file = archive.new_file(path).compression_method(method).unix_permissions(0o100_644);

@@ -663,10 +663,7 @@ fn messages_are_decoded_alike_however_they_arrive() {
         encoder.encode(&name, &Array1::from_elem(3 * at, 1.5_f32)).unwrap();
     }
     let all = |file: &[u8], dribbles: bool| -> Vec<String> {
-        let mut decoder = match dribbles {
-            true => ten::Decoder::new(Dribble::new(file)),
-            false => ten::Decoder::new(file),
-        };
+        let mut decoder = if dribbles { ten::Decoder::new(Dribble::new(file)) } else { ten::Decoder::new(file) };
         let mut next = || match decoder.decode::<Array1<f32>>() {
             Ok(next) => next.map(|next| format!("{next:?}")),
             Err(error) => Some(error.to_string()),
