@@ -62,22 +62,22 @@
 //! | `gguf` | f32 f16 q4_0 q4_1 q5_0 q5_1 q8_0 q8_1 q2_k q3_k q4_k q5_k q6_k q8_k iq2_xxs iq2_xs iq3_xxs iq1_s iq4_nl iq3_s iq2_s iq4_xs i8 i16 i32 i64 f64 iq1_m bf16 tq1_0 tq2_0 mxfp4 nvfp4 q1_0 q2_0 |
 //!
 //! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
-//! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error before
-//! the first byte is written.
+//! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error
+//! before the first byte is written.
 //!
 //! # Names
 //!
-//! Names of nested fields are joined with dots. Items of a `Vec`, an array or a tuple are named by index, entries of a map
-//! by key, and an `Option` is `None` if the file has no tensor of its name or under it. Names may contain dots. Derived
-//! structs reject missing and unexpected tensors, wrong dtypes and wrong shapes.
+//! Names of nested fields are joined with dots. Items of a `Vec`, an array or a tuple are named by index, entries of a
+//! map by key, and an `Option` is `None` if the file has no tensor of its name or under it. Names may contain dots.
+//! Derived structs reject missing and unexpected tensors, wrong dtypes and wrong shapes.
 //!
 //! Formats without names are read by position, depth first.
 //!
 //! # serde
 //!
 //! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so they also go through
-//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. [`load`], [`save`] and [`File`]
-//! do not use serde.
+//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. [`load`], [`save`] and
+//! [`File`] do not use serde.
 //!
 //! # Versions
 //!
@@ -87,8 +87,8 @@
 //!
 //! # Features
 //!
-//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`, `pytorch`
-//! and `shards` are not; `full` is all of them. [`btf`] and [`ten`] need no feature.
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`,
+//! `pytorch` and `shards` are not; `full` is all of them. [`btf`] and [`ten`] need no feature.
 
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]

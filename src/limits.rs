@@ -1,7 +1,8 @@
 /// Limits on the memory that reading a file may take.
 ///
 /// Sizes in a file are checked against the size of the file. Those that this does not bound are checked against these
-/// limits. Memory that there is not is [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), also below all limits.
+/// limits. Memory that there is not is [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), also below all
+/// limits.
 ///
 /// ```
 /// use tensorfile::{Category, Limits, OpenOptions, TensorMap, ten};
@@ -25,16 +26,17 @@ pub struct Limits {
     /// `tensorbuffers` always, of others if their tensors are not in order, and of a pipe or device that
     /// [`File::open`](crate::File::open) opens. [`payload`](Self::payload) limits it too. Default: 2³⁴.
     pub held: u64,
-    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes. They are only
-    /// counted: nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the length of the
-    /// file, or [`memory`](Self::memory), whichever is the most.
+    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes. They are
+    /// only counted: nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the
+    /// length of the file, or [`memory`](Self::memory), whichever is the most.
     ///
-    /// The memory for names, dtypes, shapes and metadata is allocated, and may be larger than the file by this number too, or
-    /// by 2³⁰ by default.
+    /// The memory for names, dtypes, shapes and metadata is allocated, and may be larger than the file by this number
+    /// too, or by 2³⁰ by default.
     pub shared: Option<u64>,
-    /// The most bytes of memory for the tensors that one call reads: a tensor, a part of it, or all of a type that is loaded.
-    /// What is borrowed takes none. `None`, the default, is as many bytes as the file has and [`shared`](Self::shared) adds, so
-    /// that only compressed tensors, and copies of those that share bytes, can exceed it.
+    /// The most bytes of memory for the tensors that one call reads: a tensor, a part of it, or all of a type that is
+    /// loaded. What is borrowed takes none. `None`, the default, is as many bytes as the file has and
+    /// [`shared`](Self::shared) adds, so that only compressed tensors, and copies of those that share bytes, can exceed
+    /// it.
     pub memory: Option<u64>,
 }
 
@@ -143,8 +145,8 @@ impl Limits {
         self.shared.unwrap_or(HEADERS).min(self.memory.unwrap_or(u64::MAX))
     }
 
-    /// Sets the most bytes of a tensor that is read from a stream. A stream that has to be held in memory may not be longer
-    /// either.
+    /// Sets the most bytes of a tensor that is read from a stream. A stream that has to be held in memory may not be
+    /// longer either.
     ///
     /// ```
     /// use tensorfile::{Limits, TensorMap, ten};

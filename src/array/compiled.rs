@@ -1,8 +1,8 @@
 //! The array types of most models, compiled with this crate.
 //!
 //! rustc compiles a generic function in every crate that uses it, unless the function is `#[inline(never)]` and a crate
-//! below has compiled it for the same types. So the functions that depend on an array's type are not inlined, and programs
-//! take those of the types here from this crate. `benches/compile` shows what that saves.
+//! below has compiled it for the same types. So the functions that depend on an array's type are not inlined, and
+//! programs take those of the types here from this crate. `benches/compile` shows what that saves.
 #![expect(dead_code, reason = "rustc compiles what a static mentions")]
 
 use half::{bf16, f16};

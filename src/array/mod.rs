@@ -300,8 +300,8 @@ fn dimension<D: ndarray::Dimension>(dims: &[usize]) -> D {
     dimension
 }
 
-/// The commonest arrays. Unoptimized builds take their code from here, where it is compiled once; all others would compile
-/// it again in each crate with such a field.
+/// The commonest arrays. Unoptimized builds take their code from here, where it is compiled once; all others would
+/// compile it again in each crate with such a field.
 #[cfg(debug_assertions)]
 mod common {
     use ndarray::{Array, Ix1, Ix2};

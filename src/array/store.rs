@@ -1,7 +1,7 @@
 //! Arrays of any memory order as tensors.
 //!
-//! A user's program compiles the part that depends on the element type and the rank, so that part is kept small: it hands
-//! out bytes, and the choice between layouts is made by functions that are not generic.
+//! A user's program compiles the part that depends on the element type and the rank, so that part is kept small: it
+//! hands out bytes, and the choice between layouts is made by functions that are not generic.
 
 use std::borrow::Cow;
 use std::io;

@@ -362,8 +362,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the field of [`Limits`](crate::Limits) that a file exceeds, if it is one that bounds the bytes of tensors:
-    /// `memory` or `shared`. The message names it, unless it is formatted with `{:#}`.
+    /// Returns the field of [`Limits`](crate::Limits) that a file exceeds, if it is one that bounds the bytes of
+    /// tensors: `memory` or `shared`. The message names it, unless it is formatted with `{:#}`.
     ///
     /// ```
     /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};

@@ -8,8 +8,8 @@ const LONGEST: usize = 256;
 /// The characters that are shown of each end of a longer name. The others are for the remark between them.
 const EDGE: usize = 112;
 
-/// Shows a name in a message: of a long one, both ends and the number of characters between them. Control characters are
-/// escaped, as a name in a stranger's file could change the terminal that prints the message.
+/// Shows a name in a message: of a long one, both ends and the number of characters between them. Control characters
+/// are escaped, as a name in a stranger's file could change the terminal that prints the message.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Short<'_> {

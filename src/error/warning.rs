@@ -1,7 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::model::FileMetadata::warnings) has those of a file.
+/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::model::FileMetadata::warnings) has those of
+/// a file.
 ///
 /// ```
 /// use tensorfile::report::WarningKind;

@@ -8,7 +8,8 @@ use crate::storage::replace;
 
 pub use crate::storage::FileLock;
 
-/// Writes a file as [`std::fs::write`] does, but whole and durable, or the old file stays, as [`save`](crate::save()) does.
+/// Writes a file as [`std::fs::write`] does, but whole and durable, or the old file stays, as [`save`](crate::save())
+/// does.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -25,8 +26,8 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     replace(path.as_ref(), |file| Ok(file.write_all(bytes)?))
 }
 
-/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer is not
-/// buffered: each piece is a call of the system.
+/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer
+/// is not buffered: each piece is a call of the system.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -123,8 +123,8 @@ impl ByteMap {
 
 /// Returns whether the payload of a tensor starts at a multiple of the alignment of its elements in the file.
 ///
-/// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which arrays
-/// never borrow, count as aligned.
+/// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which
+/// arrays never borrow, count as aligned.
 ///
 /// ```
 /// use tensorfile::view::is_aligned;

@@ -13,8 +13,8 @@ use crate::write::no_place_for_metadata;
 
 /// Changes to the metadata of a file, whose tensors stay as they are.
 ///
-/// The bytes of the tensors are copied in pieces, whatever their dtypes, and keep their order and alignment. Entries that are
-/// not changed keep their order and, in GGUF, their types; new ones come last. The formats are those of
+/// The bytes of the tensors are copied in pieces, whatever their dtypes, and keep their order and alignment. Entries
+/// that are not changed keep their order and, in GGUF, their types; new ones come last. The formats are those of
 /// [`Format::edits_metadata`](crate::Format::edits_metadata).
 ///
 /// ```
@@ -104,8 +104,8 @@ impl MetadataEdit {
 
     /// Writes the file with the changes to a path, which may be that of the file.
     ///
-    /// The path is written as [`save`](crate::save()) does: on success it is complete and on disk, and on failure the old
-    /// file is unchanged. Programs that change a file at the same time should hold its
+    /// The path is written as [`save`](crate::save()) does: on success it is complete and on disk, and on failure the
+    /// old file is unchanged. Programs that change a file at the same time should hold its
     /// [`FileLock`](crate::file::atomic::FileLock) from before they open it.
     ///
     /// ```
@@ -144,8 +144,9 @@ impl MetadataEdit {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is of a format whose metadata cannot be edited,
-    ///   or an index of shards; an entry to remove is not there; or a value is not of the type that the entry has.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is of a format whose metadata cannot be
+    ///   edited, or an index of shards; an entry to remove is not there; or a value is not of the type that the entry
+    ///   has.
     /// - [`ErrorKind::UnsupportedMetadata`](crate::ErrorKind::UnsupportedMetadata): the format has no place for a key.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
     pub fn to_writer(&self, file: &File, mut out: impl Write) -> Result<()> {

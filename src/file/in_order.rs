@@ -18,15 +18,15 @@ const BEGIN: u64 = 8 << 10;
 const LONGEST_JSON: u64 = 1 << 27;
 
 impl OpenOptions {
-    /// Reads a file from a reader that cannot seek, such as a pipe, from its start to its end. Each tensor is sent to `sink`
-    /// as it comes. Then the index is returned.
+    /// Reads a file from a reader that cannot seek, such as a pipe, from its start to its end. Each tensor is sent to
+    /// `sink` as it comes. Then the index is returned.
     ///
-    /// The memory is that of the index and of a chunk of up to 8 MiB. A sink that needs a payload writes it at once, and can
-    /// do so once; payloads that it does not write are passed over. In the file that is returned, reading an element is an
-    /// error.
+    /// The memory is that of the index and of a chunk of up to 8 MiB. A sink that needs a payload writes it at once,
+    /// and can do so once; payloads that it does not write are passed over. In the file that is returned, reading an
+    /// element is an error.
     ///
-    /// The names of some files are at their end. The sink gets their tensors with their positions as names. It gets tensors
-    /// before it is known that the rest of the file is well-formed.
+    /// The names of some files are at their end. The sink gets their tensors with their positions as names. It gets
+    /// tensors before it is known that the rest of the file is well-formed.
     ///
     /// The reader need not be buffered.
     ///
@@ -57,11 +57,11 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// Errors of `sink`, and those of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order: those of
-    /// `tensorbuffers`, `npz` and `pytorch`, and others whose tensors are not in order. [`ErrorKind::UnknownDtype`] if the
-    /// end of a tensor is only known by that of the file. The sink got no tensor then. As the length of the file is not known
-    /// before its end, numbers that are too large for it are compared with the [limits](Self::limits). A file of less than
-    /// 8 KiB is read whole, in any order.
+    /// Errors of `sink`, and those of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order:
+    /// those of `tensorbuffers`, `npz` and `pytorch`, and others whose tensors are not in order.
+    /// [`ErrorKind::UnknownDtype`] if the end of a tensor is only known by that of the file. The sink got no tensor
+    /// then. As the length of the file is not known before its end, numbers that are too large for it are compared with
+    /// the [limits](Self::limits). A file of less than 8 KiB is read whole, in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
         self.send_in_order(&mut CheckedReader(&mut reader), sink)
     }
@@ -148,8 +148,8 @@ impl OpenOptions {
         Ok(Ok(()))
     }
 
-    /// Reads a pipe or a device into memory. If its format can be read in order, it is, so that anything else than a whole file
-    /// ends this at once.
+    /// Reads a pipe or a device into memory. If its format can be read in order, it is, so that anything else than a
+    /// whole file ends this at once.
     pub(super) fn hold(&self, mut stream: impl Read, path: &Path) -> Result<FileStorage> {
         let mut begin = Vec::new();
         (&mut stream).take(BEGIN).read_to_end(&mut begin)?;
@@ -218,7 +218,8 @@ impl<R: Read> Read for HeldStream<R> {
     }
 }
 
-/// Returns the error that says what a stream is instead, if it is known. Otherwise, that it cannot be read in order, too.
+/// Returns the error that says what a stream is instead, if it is known. Otherwise, that it cannot be read in order,
+/// too.
 fn or_other(error: Error, other: Option<Error>) -> Error {
     if error.category() == Category::Io { error } else { other.unwrap_or(error) }
 }

@@ -24,8 +24,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A type that borrows, such as one of `ArrayView`s, does not compile here, as the file is closed in the end. [`File::load`] takes
-/// one, of a file that stays open.
+/// A type that borrows, such as one of `ArrayView`s, does not compile here, as the file is closed in the end.
+/// [`File::load`] takes one, of a file that stays open.
 ///
 /// # Errors
 ///
@@ -38,8 +38,8 @@ pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
 
 /// Reads one tensor of a file of any format, by its name or its position, as [`File::get`] finds it.
 ///
-/// As much is read as leads to the tensor: of a btf file, not the headers of the others, and of a checkpoint in shards, only the
-/// shard that has it. What is not read is not checked. To read several tensors, [open](File::open) the file.
+/// As much is read as leads to the tensor: of a btf file, not the headers of the others, and of a checkpoint in shards,
+/// only the shard that has it. What is not read is not checked. To read several tensors, [open](File::open) the file.
 ///
 /// ```
 /// use ndarray::array;

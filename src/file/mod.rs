@@ -108,18 +108,19 @@ impl File {
     /// The file is mapped into memory when a tensor is first borrowed, if the system supports it. All else is read at
     /// positions. See [`OpenOptions`] for more.
     ///
-    /// A mapped file must not change while it is open. If another program makes it shorter, reading past the new end kills
-    /// the process (`SIGBUS`). [`save`] never does that, as it replaces files. If other programs may, open the file with
+    /// A mapped file must not change while it is open. If another program makes it shorter, reading past the new end
+    /// kills the process (`SIGBUS`). [`save`] never does that, as it replaces files. If other programs may, open the
+    /// file with
     /// [`Backend::Positioned`]: reading is an error then.
     ///
     /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
-    /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved to a
-    /// path is opened by that path.
+    /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved
+    /// to a path is opened by that path.
     ///
     /// A directory is that of a checkpoint of Hugging Face. It opens its `model.safetensors`, or else the index
-    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns which one was
-    /// opened.
+    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns which one
+    /// was opened.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -141,8 +142,8 @@ impl File {
         OpenOptions::new().open(path)
     }
 
-    /// Opens a file that is in memory: a `Vec<u8>`, an `Arc<[u8]>`, a `&'static [u8]` such as `include_bytes!` gives, or any
-    /// other type that holds bytes. Nothing is copied; tensors can be borrowed from the file.
+    /// Opens a file that is in memory: a `Vec<u8>`, an `Arc<[u8]>`, a `&'static [u8]` such as `include_bytes!` gives,
+    /// or any other type that holds bytes. Nothing is copied; tensors can be borrowed from the file.
     ///
     /// The bytes must stay the same while the file is open. If they do not, tensors are errors or other numbers.
     ///
@@ -165,8 +166,8 @@ impl File {
         OpenOptions::new().from_bytes(file)
     }
 
-    /// Opens a file that a reader gives, from its start to its end. Each tensor is read when it is asked for, by one thread
-    /// at a time. Nothing can be borrowed.
+    /// Opens a file that a reader gives, from its start to its end. Each tensor is read when it is asked for, by one
+    /// thread at a time. Nothing can be borrowed.
     ///
     /// The reader need not be buffered. [`open`](Self::open) is faster for files on disk.
     ///
@@ -203,8 +204,8 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the path that was opened; `None` for bytes in memory. If a directory was opened, it is the path of the file
-    /// in it.
+    /// Returns the path that was opened; `None` for bytes in memory. If a directory was opened, it is the path of the
+    /// file in it.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -270,8 +271,8 @@ impl File {
         self.storage.len()
     }
 
-    /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part of the
-    /// index. Its [warnings](Self::warnings) are those of the whole file.
+    /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part
+    /// of the index. Its [warnings](Self::warnings) are those of the whole file.
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
@@ -312,8 +313,9 @@ impl File {
         Ok(metadata)
     }
 
-    /// Compares the checksums of all parts of the file that no tensor has for itself, such as the pickle of a checkpoint of
-    /// PyTorch, or a storage of which tensors are parts. Reading a tensor compares the checksum of a part that is all its own.
+    /// Compares the checksums of all parts of the file that no tensor has for itself, such as the pickle of a
+    /// checkpoint of PyTorch, or a storage of which tensors are parts. Reading a tensor compares the checksum of a part
+    /// that is all its own.
     ///
     /// Only `npz` and `pytorch` have checksums, and a file of PyTorch may have none. They find accidents, not intent.
     ///
@@ -391,8 +393,8 @@ impl File {
         (position < self.len()).then(|| FileTensor::new(self, position))
     }
 
-    /// Returns the position of the tensor with a name. The name of a tensor without one is its position, such as `3`. If
-    /// several have the name, as in `.ten`, it is the position of the first.
+    /// Returns the position of the tensor with a name. The name of a tensor without one is its position, such as `3`.
+    /// If several have the name, as in `.ten`, it is the position of the first.
     ///
     /// ```
     /// use ndarray::array;
@@ -531,8 +533,8 @@ impl File {
 
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// The index is compared with `T`: before any payload is read, or, if all payloads together have up to 16 MiB and no
-    /// progress is reported, once one was found that does not fit.
+    /// The index is compared with `T`: before any payload is read, or, if all payloads together have up to 16 MiB and
+    /// no progress is reported, once one was found that does not fit.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -548,21 +550,23 @@ impl File {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Load`]: the file does not fit `T`. The error contains the [report](Self::report), with all differences.
-    /// - By [`category`](Error::category): `File` if a payload is malformed, `Mismatch` if `T` cannot hold its numbers or
-    ///   borrow it, `Io` if one cannot be read.
+    /// - [`ErrorKind::Load`]: the file does not fit `T`. The error contains the [report](Self::report), with all
+    ///   differences.
+    /// - By [`category`](Error::category): `File` if a payload is malformed, `Mismatch` if `T` cannot hold its numbers
+    ///   or borrow it, `Io` if one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
         let mut value = None;
         self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one that was made with the shapes of
-    /// its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
+    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one that was made with the
+    /// shapes of its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
     ///
-    /// The index is [compared](Self::report_like) with the value first, so a file that does not fit changes nothing. Arrays that
-    /// are in row-major order keep their memory, in structs, `Option`s, `Vec`s, maps and pointers to them alone, if the file
-    /// stores their payloads as they are: of the same dtype, not packed, and without a checksum. All others are replaced.
+    /// The index is [compared](Self::report_like) with the value first, so a file that does not fit changes nothing.
+    /// Arrays that are in row-major order keep their memory, in structs, `Option`s, `Vec`s, maps and pointers to them
+    /// alone, if the file stores their payloads as they are: of the same dtype, not packed, and without a checksum. All
+    /// others are replaced.
     ///
     /// ```
     /// use ndarray::{Array1, Array2, array};
@@ -593,8 +597,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`], the value is
-    /// partly the old and partly the new one.
+    /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`],
+    /// the value is partly the old and partly the new one.
     pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
         let ranges = self.check(&T::schema(), Some(&*value))?;
         let count = self.count(&ranges);
@@ -626,8 +630,8 @@ impl File {
         self.compare::<T>().report
     }
 
-    /// Compares the index of the file with a value: with its type, and with the tensors that the value would be saved as. Their
-    /// shapes may be known at run time only. No payload is read.
+    /// Compares the index of the file with a value: with its type, and with the tensors that the value would be saved
+    /// as. Their shapes may be known at run time only. No payload is read.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -653,8 +657,8 @@ impl File {
         self.compare_like(&T::schema(), Some(value)).report
     }
 
-    /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows unknown
-    /// tensors.
+    /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows
+    /// unknown tensors.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -711,8 +715,8 @@ impl File {
         Ok(value.expect("the value was deserialized"))
     }
 
-    /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file; of
-    /// shards, from the start of the first one.
+    /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file;
+    /// of shards, from the start of the first one.
     ///
     /// ```
     /// use ndarray::{Array1, array};

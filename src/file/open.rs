@@ -35,17 +35,17 @@ use crate::tensor::Tensor;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory when a tensor is first borrowed from it. If that fails, or without the feature `mmap`, it
-    /// is read at positions. This is the default.
+    /// The file is mapped into memory when a tensor is first borrowed from it. If that fails, or without the feature
+    /// `mmap`, it is read at positions. This is the default.
     ///
-    /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end of a
-    /// file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
-    /// it by another. If other programs may change the file, use `Positioned`. `bool`s are not borrowed from a mapping, but
-    /// copied and checked, as another byte than 0 and 1 would be undefined behavior.
+    /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end
+    /// of a file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it
+    /// replaces it by another. If other programs may change the file, use `Positioned`. `bool`s are not borrowed from a
+    /// mapping, but copied and checked, as another byte than 0 and 1 would be undefined behavior.
     #[default]
     Mapped,
-    /// Each tensor is read from the file when it is asked for. Nothing can be borrowed. If the file changes, reads give an
-    /// error or other numbers.
+    /// Each tensor is read from the file when it is asked for. Nothing can be borrowed. If the file changes, reads give
+    /// an error or other numbers.
     Positioned,
 }
 
@@ -84,8 +84,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF, safetensors and zip archives by a
-    /// look at its index, and by the extension of its path if the content decides nothing.
+    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF, safetensors and zip
+    /// archives by a look at its index, and by the extension of its path if the content decides nothing.
     ///
     /// ```
     /// use tensorfile::{Format, OpenOptions, TensorMap, npz};
@@ -119,8 +119,8 @@ impl OpenOptions {
     }
 
     /// Calls a function while a file is loaded whole: after each tensor, and when all is loaded. Bytes are those of the
-    /// payloads, as they are stored; borrowed ones count as read. [`File::deserialize`] does not know before which tensors its
-    /// type skips, and counts them at the end.
+    /// payloads, as they are stored; borrowed ones count as read. [`File::deserialize`] does not know before which
+    /// tensors its type skips, and counts them at the end.
     ///
     /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the call with
     /// [`ErrorKind::Cancelled`], as in [`SaveOptions::progress`](super::SaveOptions::progress).
@@ -139,7 +139,8 @@ impl OpenOptions {
         self
     }
 
-    /// Turns [warnings](File::warnings) of these kinds into errors: a file that has one is not opened. By default, none is denied.
+    /// Turns [warnings](File::warnings) of these kinds into errors: a file that has one is not opened. By default, none
+    /// is denied.
     ///
     /// ```
     /// use tensorfile::report::WarningKind;
@@ -158,8 +159,8 @@ impl OpenOptions {
         self
     }
 
-    /// Renames tensors by rules, those of the program's `--rename`: a file of other software, or of an older model, then loads
-    /// into a struct without an attribute for each name. Keys of metadata stay.
+    /// Renames tensors by rules, those of the program's `--rename`: a file of other software, or of an older model,
+    /// then loads into a struct without an attribute for each name. Keys of metadata stay.
     ///
     /// A rule that renames no tensor, and two tensors of one name, are an error of opening the file.
     ///

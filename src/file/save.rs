@@ -14,20 +14,20 @@ use crate::write::{Encode, Plan, WriteOptions};
 
 /// Saves a value to a file, in the format of the path's extension.
 ///
-/// On success the file is complete and on disk. On failure the old file is unchanged. The new file is written next to the
-/// path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. On Linux and macOS, it also
-/// gets the access control list of Linux and the extended attributes of the user, as far as they can be set. A symbolic
-/// link is followed. Programs that have the old file open or mapped keep the old content. It is an error if the folder does
-/// not allow new files, if the old file is read-only for all, or if the path is not a regular file.
+/// On success the file is complete and on disk. On failure the old file is unchanged. The new file is written next to
+/// the path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. On Linux and macOS,
+/// it also gets the access control list of Linux and the extended attributes of the user, as far as they can be set. A
+/// symbolic link is followed. Programs that have the old file open or mapped keep the old content. It is an error if
+/// the folder does not allow new files, if the old file is read-only for all, or if the path is not a regular file.
 ///
-/// A process that is killed leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it,
-/// if the file system has locks: a writer holds the lock of its file while it lives.
+/// A process that is killed leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes
+/// it, if the file system has locks: a writer holds the lock of its file while it lives.
 ///
-/// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an open
-/// [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
-/// [`SerdeValue`](crate::SerdeValue). Tensors, the names that the format stores, and fields with `#[tensor(metadata)]` are
-/// saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names that the format has
-/// no room for are embedded, in one more tensor; see [`WriteOptions::embed_names`].
+/// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
+/// open [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
+/// [`SerdeValue`](crate::SerdeValue). Tensors, the names that the format stores, and fields with `#[tensor(metadata)]`
+/// are saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names that the
+/// format has no room for are embedded, in one more tensor; see [`WriteOptions::embed_names`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};
@@ -146,8 +146,8 @@ impl SaveOptions {
         self
     }
 
-    /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then is to
-    /// flush the files to disk and to rename them. A compressed file may end before its `total`.
+    /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then
+    /// is to flush the files to disk and to rename them. A compressed file may end before its `total`.
     ///
     /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the save with
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), and no file is changed or left.
@@ -201,9 +201,9 @@ impl SaveOptions {
 
     /// Sets whether files are flushed to disk before they get their names, which is the default.
     ///
-    /// Without this, saving takes less time, as the system writes the files to disk later. A process that is killed still
-    /// leaves the old file or the new one, but if the system stops before, as when its power fails, the file may be cut or
-    /// lost.
+    /// Without this, saving takes less time, as the system writes the files to disk later. A process that is killed
+    /// still leaves the old file or the new one, but if the system stops before, as when its power fails, the file may
+    /// be cut or lost.
     ///
     /// ```
     /// use tensorfile::{SaveOptions, TensorMap};
@@ -225,9 +225,9 @@ impl SaveOptions {
     ///
     /// The shards of `model.safetensors` are `model-00001-of-00003.safetensors` and so on. Next to them is the index,
     /// `model.safetensors.index.json`, which lists the shard of each tensor and is opened instead of a single file. The
-    /// tensors keep their order: a shard ends before the tensor that would exceed the maximum. A tensor that is larger than
-    /// the maximum gets a shard of its own. Tensors that share bytes are in the same shard. A value that fits into one file
-    /// is saved as one file, without an index.
+    /// tensors keep their order: a shard ends before the tensor that would exceed the maximum. A tensor that is larger
+    /// than the maximum gets a shard of its own. Tensors that share bytes are in the same shard. A value that fits into
+    /// one file is saved as one file, without an index.
     ///
     /// ```
     /// use tensorfile::{File, SaveOptions, Tensor, TensorMap};
@@ -247,25 +247,26 @@ impl SaveOptions {
     ///
     /// All shards are written to a temporary folder first, and flushed to disk. Then they are moved out of it, and the
     /// index is replaced last. Shards that an old index names are not replaced: if the names would be the same, the new
-    /// shards are `model-00001-of-00003-2.safetensors` and so on, and the next save takes the first names again. The old
-    /// shards are removed when the new index is in place. So the index names one whole set at any time. After a failure, the
-    /// old index and shards are still there, and no new ones.
+    /// shards are `model-00001-of-00003-2.safetensors` and so on, and the next save takes the first names again. The
+    /// old shards are removed when the new index is in place. So the index names one whole set at any time. After a
+    /// failure, the old index and shards are still there, and no new ones.
     ///
-    /// A process that is killed can leave its temporary folder, `.model.safetensors.N.tmp`, which the next save to the same
-    /// path removes, as [`save`](super::save()) does. If it is killed while the shards and the index are renamed, it leaves
-    /// shards that no index names. The folder lists them, and the next save to the path removes them too. A folder of that
-    /// name that somebody else made stays.
+    /// A process that is killed can leave its temporary folder, `.model.safetensors.N.tmp`, which the next save to the
+    /// same path removes, as [`save`](super::save()) does. If it is killed while the shards and the index are renamed,
+    /// it leaves shards that no index names. The folder lists them, and the next save to the path removes them too. A
+    /// folder of that name that somebody else made stays.
     ///
     /// Only shards that the old index names, and whose names are as above, are removed, and a single file
-    /// `model.safetensors`, which programs prefer to the index; [`keep_single`](Self::keep_single) keeps it. If the value now
-    /// fits into one file, the old index and its shards stay.
+    /// `model.safetensors`, which programs prefer to the index; [`keep_single`](Self::keep_single) keeps it. If the
+    /// value now fits into one file, the old index and its shards stay.
     ///
-    /// Shards of GGUF state their numbers in `split.no`, `split.count` and `split.tensors.count`, and only the first one has
-    /// the metadata, so that llama.cpp opens them by the first shard. If the names would be the same as those of old shards,
-    /// they are `model.2-00001-of-00003.gguf` and so on.
+    /// Shards of GGUF state their numbers in `split.no`, `split.count` and `split.tensors.count`, and only the first
+    /// one has the metadata, so that llama.cpp opens them by the first shard. If the names would be the same as those
+    /// of old shards, they are `model.2-00001-of-00003.gguf` and so on.
     ///
-    /// Saves to one path take turns to rename their files, if the file system has locks: the last one is there as a whole.
-    /// [`File::open`](super::File::open) begins again if the index is replaced before all of its shards are open.
+    /// Saves to one path take turns to rename their files, if the file system has locks: the last one is there as a
+    /// whole. [`File::open`](super::File::open) begins again if the index is replaced before all of its shards are
+    /// open.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -273,8 +274,9 @@ impl SaveOptions {
         self
     }
 
-    /// Sets whether a single file at the path stays when shards are saved. It hides them from whoever opens the path, so it is
-    /// only right for a file with the same tensors. Default: `false`, and it is removed when the index is in place.
+    /// Sets whether a single file at the path stays when shards are saved. It hides them from whoever opens the path,
+    /// so it is only right for a file with the same tensors. Default: `false`, and it is removed when the index is in
+    /// place.
     ///
     /// ```
     /// use tensorfile::{File, SaveOptions, TensorMap};
@@ -309,8 +311,8 @@ impl SaveOptions {
     ///
     /// # Errors
     ///
-    /// As [`save`](super::save()), and for shards [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the format
-    /// would store no names.
+    /// As [`save`](super::save()), and for shards [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the
+    /// format would store no names.
     pub fn save<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<()> {
         self.save_tensors(path.as_ref(), &ByRef(value))
     }

@@ -82,8 +82,8 @@ impl<'a> TensorSlice<'a> {
 
     /// Reads the part of a payload to `part`, in row-major order. `read` fills bytes from an offset in the payload on.
     ///
-    /// Runs that are near to each other are read with one call. At most twice the bytes of the rows that the part touches
-    /// are read.
+    /// Runs that are near to each other are read with one call. At most twice the bytes of the rows that the part
+    /// touches are read.
     pub(super) fn read(&self, read: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>, part: &mut [u8]) -> Result<()> {
         let (mut runs, mut ahead) = (self.runs(), self.runs());
         let len = runs.len;
@@ -123,7 +123,8 @@ impl<'a> TensorSlice<'a> {
     }
 }
 
-/// The largest number of bytes between two runs that are read with one call. Reading more takes longer than another call.
+/// The largest number of bytes between two runs that are read with one call. Reading more takes longer than another
+/// call.
 const FARTHEST: usize = 16 << 10;
 
 /// The most bytes that are read with one call, if they are more than one run.
@@ -143,8 +144,8 @@ pub(super) struct Run {
 pub(super) struct Runs {
     /// The length of a run in bytes.
     len: usize,
-    /// The dims outside of runs, outermost first: their lengths, and the bytes between two elements in the payload and in
-    /// the part.
+    /// The dims outside of runs, outermost first: their lengths, and the bytes between two elements in the payload and
+    /// in the part.
     dims: Vec<(usize, usize, usize)>,
     indices: Vec<usize>,
     next: Run,
@@ -298,8 +299,8 @@ mod tests {
         assert_eq!(calls, 0);
     }
 
-    /// Reads a part of a tensor of bytes, compares it with the elements one by one, and returns the number of calls and the
-    /// bytes that they read.
+    /// Reads a part of a tensor of bytes, compares it with the elements one by one, and returns the number of calls and
+    /// the bytes that they read.
     fn read(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, usize) {
         let info = info(dims, order);
         let payload: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();

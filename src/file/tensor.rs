@@ -114,8 +114,8 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Returns the byte range of the payload in its file, which may be a shard. In an archive the payload may be compressed
-    /// there.
+    /// Returns the byte range of the payload in its file, which may be a shard. In an archive the payload may be
+    /// compressed there.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -140,8 +140,8 @@ impl<'f> FileTensor<'f> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
     }
 
-    /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) is then that of the
-    /// compressed bytes.
+    /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) is then that
+    /// of the compressed bytes.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, npz};
@@ -157,8 +157,8 @@ impl<'f> FileTensor<'f> {
         self.entry().is_compressed()
     }
 
-    /// Returns whether the elements are big-endian in the file, as those of numpy and PyTorch can be. They are swapped as they are
-    /// read.
+    /// Returns whether the elements are big-endian in the file, as those of numpy and PyTorch can be. They are swapped
+    /// as they are read.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -172,8 +172,8 @@ impl<'f> FileTensor<'f> {
         self.entry().is_big_endian()
     }
 
-    /// Returns whether the payload is decoded as it is read, so that it cannot be borrowed. Compressed and big-endian payloads are
-    /// encoded, and so are tensors of PyTorch whose elements are not next to each other.
+    /// Returns whether the payload is decoded as it is read, so that it cannot be borrowed. Compressed and big-endian
+    /// payloads are encoded, and so are tensors of PyTorch whose elements are not next to each other.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -288,8 +288,9 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, if the payload has to be decoded,
-    /// or if the elements are `bool` and the file is mapped: another process could change them to bytes that are not a `bool`.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, if the payload has to be
+    /// decoded, or if the elements are `bool` and the file is mapped: another process could change them to bytes that
+    /// are not a `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
         self.plain_view().map_or_else(|| self.check_view(), Ok)
     }
@@ -365,7 +366,8 @@ impl<'f> FileTensor<'f> {
     /// # Errors
     ///
     /// As [`read`](Self::read), by category `Mismatch` if the tensor has another dtype or shape than `T`, and
-    /// [`ErrorKind::Unsupported`] if the dtype is [unknown](Layout::Unknown) and `T` is not a [`Tensor`] or [`TensorView`].
+    /// [`ErrorKind::Unsupported`] if the dtype is [unknown](Layout::Unknown) and `T` is not a [`Tensor`] or
+    /// [`TensorView`].
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
         self.check_elements(node_of::<T>)?;
         let mut value = None;
@@ -425,9 +427,9 @@ impl<'f> FileTensor<'f> {
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
-    /// Only the bytes of the part are read, or up to twice the bytes of the rows that it touches if that takes fewer calls.
-    /// A compressed tensor is decoded up to the last byte of the part; its checksum, which is of all of it, is compared
-    /// only if the part is the whole tensor.
+    /// Only the bytes of the part are read, or up to twice the bytes of the rows that it touches if that takes fewer
+    /// calls. A compressed tensor is decoded up to the last byte of the part; its checksum, which is of all of it, is
+    /// compared only if the part is the whole tensor.
     ///
     /// ```
     /// use ndarray::array;
@@ -442,14 +444,14 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape, or the tensor is sparse or
-    /// of an [unknown](Layout::Unknown) dtype.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape, or the tensor is
+    /// sparse or of an [unknown](Layout::Unknown) dtype.
     pub fn slice(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
         self.read_part(ranges).map_err(|error| self.locate(error))
     }
 
-    /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written as
-    /// they are stored.
+    /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written
+    /// as they are stored.
     ///
     /// A tensor in another order that is not in memory is read whole.
     ///
@@ -480,8 +482,8 @@ impl<'f> FileTensor<'f> {
         }
     }
 
-    /// Adds the name of the tensor, its place in the file, the format and the path to an error about its elements. Errors of
-    /// reading have them.
+    /// Adds the name of the tensor, its place in the file, the format and the path to an error about its elements.
+    /// Errors of reading have them.
     ///
     /// ```
     /// use tensorfile::report::InvalidTensor;
@@ -592,8 +594,9 @@ impl<'f> FileTensor<'f> {
 }
 
 impl TensorData for FileTensor<'_> {
-    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, one with a checksum, and bools
-    /// of other bytes than 0 and 1 are left to [`write_to`](Self::write_to), which checks them and says what is wrong.
+    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, one with a checksum,
+    /// and bools of other bytes than 0 and 1 are left to [`write_to`](Self::write_to), which checks them and says what
+    /// is wrong.
     fn as_bytes(&self) -> Option<&[u8]> {
         if self.entry().has_checksum() || self.may_become_invalid() {
             return None;
@@ -602,8 +605,8 @@ impl TensorData for FileTensor<'_> {
         check_payload(self.info(), bytes).is_ok().then_some(bytes)
     }
 
-    /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if not.
-    /// The coordinates of sparse tensors are checked, and written by themselves.
+    /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if
+    /// not. The coordinates of sparse tensors are checked, and written by themselves.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         // If `out` rejects the bytes, the file is malformed.
         let written = self.entry().write_to(&self.file.storage, out);

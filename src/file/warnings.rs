@@ -2,8 +2,9 @@ use super::{ByteMap, File, FileTensor, is_aligned};
 use crate::error::{Result, Short, Warning, WarningKind};
 
 impl File {
-    /// Returns the oddities of the file, which can be read all the same: those of its metadata, and those that its index
-    /// shows. They are the same as in the [metadata](Self::metadata), whose types are not read for them. No payload is read.
+    /// Returns the oddities of the file, which can be read all the same: those of its metadata, and those that its
+    /// index shows. They are the same as in the [metadata](Self::metadata), whose types are not read for them. No
+    /// payload is read.
     ///
     /// ```
     /// use tensorfile::report::WarningKind;

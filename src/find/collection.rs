@@ -72,7 +72,8 @@ impl TensorMap {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Load`] if the tensors do not fit `T`, with all differences. [`ErrorKind::Cast`] if `T` cannot hold a number.
+    /// [`ErrorKind::Load`] if the tensors do not fit `T`, with all differences. [`ErrorKind::Cast`] if `T` cannot hold
+    /// a number.
     pub fn load<T: for<'t> FromTensors<'t>>(&self) -> Result<T> {
         (self as &dyn Tensors).load()
     }

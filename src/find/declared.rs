@@ -1,5 +1,5 @@
-//! Whether the file has any tensor of a type. A flattened `Option` has no name of its own: it is there if one of the names
-//! of its value is.
+//! Whether the file has any tensor of a type. A flattened `Option` has no name of its own: it is there if one of the
+//! names of its value is.
 
 use std::any::TypeId;
 
@@ -11,8 +11,8 @@ use crate::model::{Node, first_segment, is_index, strip};
 const DEPTH: usize = 128;
 
 impl Node {
-    /// Returns whether a value of this type may have tensors of any name at its own place: a map, or a struct that a map is
-    /// flattened into.
+    /// Returns whether a value of this type may have tensors of any name at its own place: a map, or a struct that a
+    /// map is flattened into.
     pub(super) fn takes_any_name(self, structs: &mut Vec<TypeId>) -> bool {
         match self {
             Self::Map(_) => true,

@@ -115,9 +115,10 @@ impl<'de> Deserializer<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected), [`ErrorKind::WrongCount`](crate::ErrorKind::WrongCount): the
-    ///   file has tensors that the type does not have.
-    /// - By [`category`](crate::Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be read.
+    /// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected),
+    ///   [`ErrorKind::WrongCount`](crate::ErrorKind::WrongCount): the file has tensors that the type does not have.
+    /// - By [`category`](crate::Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be
+    ///   read.
     pub fn end(mut self) -> Result<()> {
         if self.is_read() {
             return Ok(());

@@ -323,7 +323,8 @@ impl FieldsWalk {
         Ok(self.give(field, FieldValue::Flattened))
     }
 
-    /// Returns the field of the file's next tensor, its name there, and its place. If two fit, the longer name is meant.
+    /// Returns the field of the file's next tensor, its name there, and its place. If two fit, the longer name is
+    /// meant.
     fn next_in_order(&mut self, de: &mut Finder<'_>) -> Result<Option<(usize, &'static str, At)>> {
         let Stage::InOrder(likely) = self.stage else { return Ok(None) };
         if self.given.is_full() {
@@ -397,8 +398,8 @@ impl FieldsWalk {
 
     /// Returns the name of a tensor below the struct that no field took.
     ///
-    /// The struct around a flattened one reports the tensors that both leave. In a stream only the next tensor is looked
-    /// at: one that comes out of order later is reported by the struct around, or at the end.
+    /// The struct around a flattened one reports the tensors that both leave. In a stream only the next tensor is
+    /// looked at: one that comes out of order later is reported by the struct around, or at the end.
     fn next_unknown(&mut self, de: &mut Finder<'_>) -> Result<Option<FieldKey>> {
         if self.at != At::Here {
             return Ok(None);
@@ -421,8 +422,8 @@ impl FieldsWalk {
 }
 
 impl<'de> Finder<'de> {
-    /// Enters a struct. One that is flattened into itself would be followed until the stack overflows, because its names
-    /// do not get longer.
+    /// Enters a struct. One that is flattened into itself would be followed until the stack overflows, because its
+    /// names do not get longer.
     pub(crate) fn enter_struct(&mut self) -> Result<()> {
         const LIMIT: usize = 128;
         self.path.check_depth()?;
@@ -437,8 +438,8 @@ impl<'de> Finder<'de> {
 
     /// Enters a struct that skips unknown tensors, or does not. Returns whether the one around does.
     ///
-    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around. In a file without tensors,
-    /// there are none to skip.
+    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around. In a file without
+    /// tensors, there are none to skip.
     pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> Result<bool> {
         let outer = self.scope.skips_unknown;
         if !matches!(at, At::Absent | At::Shared) {

@@ -103,8 +103,8 @@ impl Findings {
             self.loaded_bytes.saturating_add(info.payload_bytes().map_or(u64::MAX, |bytes| bytes as u64));
     }
 
-    /// Adds a tensor whose header was checked, and which is also like that of the value, if there is one. `path` is its place in
-    /// the type, and `label` its name in messages.
+    /// Adds a tensor whose header was checked, and which is also like that of the value, if there is one. `path` is its
+    /// place in the type, and `label` its name in messages.
     pub(super) fn checked(&mut self, at: usize, path: &str, label: String, info: &TensorInfo, spec: &TensorSpec) {
         let mut checked = spec.check(info);
         if let Some(like) = &mut self.like {

@@ -50,8 +50,8 @@ impl<'de> Finder<'de> {
         Ok(entries.contains_key(self.path.name()))
     }
 
-    /// Returns whether the file has any of the entries that a type declares, whose place is a field `name` here, or this
-    /// place if it is flattened.
+    /// Returns whether the file has any of the entries that a type declares, whose place is a field `name` here, or
+    /// this place if it is flattened.
     pub(super) fn has_entries_of(&mut self, node: Node, name: Option<&str>) -> Result<bool> {
         if matches!(node, Node::Tensor(_) | Node::List(_) | Node::Map(_)) {
             return Ok(false);

@@ -1,15 +1,15 @@
 //! Finds the tensors that a type asks for, by name or by position.
 //!
-//! There are two ways through a file. By *name*, each segment of the path under which a type asks narrows the names that
-//! can be meant. By *position*, for files without names and for lists of all tensors of a file, each tensor that is asked
-//! for is the next one. The type at the root decides which way it is.
+//! There are two ways through a file. By *name*, each segment of the path under which a type asks narrows the names
+//! that can be meant. By *position*, for files without names and for lists of all tensors of a file, each tensor that
+//! is asked for is the next one. The type at the root decides which way it is.
 //!
-//! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on the
-//! way are kept until they are asked for.
+//! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on
+//! the way are kept until they are asked for.
 //!
 //! [`Finder`] is all of it. Types and serde's visitors drive it through [`Source`] while they load, and a
-//! [`LoadReport`](crate::report::LoadReport) is made by driving it with the type's schema: it then reads no payload, and collects
-//! what does not fit instead of stopping there.
+//! [`LoadReport`](crate::report::LoadReport) is made by driving it with the type's schema: it then reads no payload,
+//! and collects what does not fit instead of stopping there.
 
 mod collection;
 mod compare;
@@ -83,8 +83,8 @@ pub(crate) struct Scope {
     pub(crate) flattened: usize,
     /// The file has tensors or metadata of the flattened field here.
     pub(crate) has_flattened: bool,
-    /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing: its
-    /// tensors may be those that are skipped. Elsewhere they would be errors, so that it is empty.
+    /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing:
+    /// its tensors may be those that are skipped. Elsewhere they would be errors, so that it is empty.
     pub(crate) skips_unknown: bool,
     /// The number of tensors of the file that were skipped.
     pub(crate) skipped: usize,
@@ -97,7 +97,8 @@ pub(crate) struct Scope {
 /// The next item of a list that is found by position.
 #[derive(Default)]
 pub(crate) struct NextItem<'de> {
-    /// It is the first one. A number then opens a list that is one tensor. Only types that know nothing of tensors need it.
+    /// It is the first one. A number then opens a list that is one tensor. Only types that know nothing of tensors need
+    /// it.
     pub(crate) opens_list: bool,
     /// It is that of a list of any length.
     pub(crate) of_any_length: bool,
@@ -218,14 +219,14 @@ impl<'de> Finder<'de> {
         Err(self.about(left, kind.into()))
     }
 
-    /// Ends after a value of the whole file was read. If the file does not fit its type, the error is that of comparing them,
-    /// with all differences.
+    /// Ends after a value of the whole file was read. If the file does not fit its type, the error is that of comparing
+    /// them, with all differences.
     fn end_whole(&mut self, read: Result<()>) -> Result<()> {
         read.and_then(|()| self.end()).map_err(|error| self.with_report(error))
     }
 
-    /// Refuses a file of which a type takes nothing: everything that it asks for is optional, and everything in the file is
-    /// skipped. The file is another than the one that was meant.
+    /// Refuses a file of which a type takes nothing: everything that it asks for is optional, and everything in the
+    /// file is skipped. The file is another than the one that was meant.
     fn check_any_fits(&self) -> Result<()> {
         if self.scope.skipped == 0 || self.scope.skipped < self.reader.index().len() || self.scope.has_read_metadata {
             return Ok(());
@@ -235,7 +236,8 @@ impl<'de> Finder<'de> {
         Err(ErrorKind::Unexpected { name: self.reader.index().label(0), expected, complete: true }.into())
     }
 
-    /// Returns the report of comparing the type at the root with the file, if that may find more than an error of reading.
+    /// Returns the report of comparing the type at the root with the file, if that may find more than an error of
+    /// reading.
     ///
     /// The rest of a stream is read for that, but not held.
     fn with_report(&mut self, error: Error) -> Error {

@@ -89,8 +89,8 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Returns whether one tensor has the name of the list. That is an error unless both are empty: the items of the list
-    /// are not the elements of a tensor.
+    /// Returns whether one tensor has the name of the list. That is an error unless both are empty: the items of the
+    /// list are not the elements of a tensor.
     fn is_one_tensor(&mut self, len: Option<usize>) -> Result<bool> {
         let here = self.next_here()?;
         let Some(here) = here.filter(|here| self.path.is(self.reader.name(*here))) else { return Ok(false) };

@@ -14,8 +14,8 @@ pub(crate) enum RootKind {
 }
 
 impl Finder<'_> {
-    /// Prepares for a value of a type, if it is the root. Returns the places of the tensors in it, if they have no names and
-    /// can be read without, or if they are all of the type's, in its order.
+    /// Prepares for a value of a type, if it is the root. Returns the places of the tensors in it, if they have no
+    /// names and can be read without, or if they are all of the type's, in its order.
     pub(super) fn begin(&mut self, node: Node) -> Result<Option<Matched>> {
         let kind = match node.inner() {
             Node::Struct(_) => RootKind::Struct,
@@ -36,8 +36,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the places of the tensors in a type, if the file has the names that the type writes, in its order. To take the
-    /// tensors one after the other takes less time than to search each by name.
+    /// Returns the places of the tensors in a type, if the file has the names that the type writes, in its order. To
+    /// take the tensors one after the other takes less time than to search each by name.
     #[inline(never)]
     fn match_in_order(&self, node: Node) -> Option<Matched> {
         /// Fewer tensors are found sooner than matched.
@@ -65,11 +65,12 @@ impl Finder<'_> {
 
     /// Decides how tensors are found, if the value is the root.
     ///
-    /// - A struct is read by name. If the file has no names, its type gives them, or else its fields are read by position.
+    /// - A struct is read by name. If the file has no names, its type gives them, or else its fields are read by
+    ///   position.
     /// - A map is read by name. Tensors without a name are called by their position.
-    /// - A list is read by position, unless the names are those of a list's items or its items are structs. Tensors alone
-    ///   come one by one, also from a stream. Parts need to know where they end. Embedded names come last, so they do not
-    ///   change the order of a list of tensors.
+    /// - A list is read by position, unless the names are those of a list's items or its items are structs. Tensors
+    ///   alone come one by one, also from a stream. Parts need to know where they end. Embedded names come last, so
+    ///   they do not change the order of a list of tensors.
     fn settle_by(&mut self, kind: RootKind, node: Option<Node>) -> Result<Option<Matched>> {
         if self.way != Way::Open {
             // The first item of the list that is the whole file: all others have its type.

@@ -8,8 +8,8 @@ use crate::model::{
 use crate::read::{ReadSmall, ReaderStorage, SmallIndex};
 use crate::tensor::{Buffer, TensorInfo};
 
-/// Loads a value from a small file, and returns whether it took all tensors as a [`Finder`](super::Finder) would have. If not,
-/// the value is to be loaded again.
+/// Loads a value from a small file, and returns whether it took all tensors as a [`Finder`](super::Finder) would have.
+/// If not, the value is to be loaded again.
 pub(super) fn load<'de>(
     storage: &mut ReaderStorage<'de>,
     read: ReadSmall,
@@ -43,11 +43,11 @@ fn load_file<'f, 'de>(
     load(&mut source).is_ok() && index.next().is_none()
 }
 
-/// Gives the tensors of a small file as a [`Finder`](super::Finder) does: by name, in the order of the file as far as it is that
-/// of the type, or by position if they have no names.
+/// Gives the tensors of a small file as a [`Finder`](super::Finder) does: by name, in the order of the file as far as
+/// it is that of the type, or by position if they have no names.
 ///
-/// Whatever is not certain is an [error](gives_up) that nobody sees: tensors that are missing or left, and parts that need more
-/// than names, such as flattened ones.
+/// Whatever is not certain is an [error](gives_up) that nobody sees: tensors that are missing or left, and parts that
+/// need more than names, such as flattened ones.
 struct SmallSource<'a, 'f, 'de> {
     index: &'a mut SmallIndex<'f>,
     payload: fn(&TensorInfo, &'f [u8]) -> Payload<'de>,
@@ -106,8 +106,8 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
         (0..def.fields.len()).try_for_each(|number| self.deeper(&mut |source| each(number, source)))
     }
 
-    /// Returns the open field of a struct that a tensor is meant for, and the length of its name there. If two fit, the longer
-    /// name is meant.
+    /// Returns the open field of a struct that a tensor is meant for, and the length of its name there. If two fit, the
+    /// longer name is meant.
     fn longest_fit(def: &'static StructDef, given: u64, rest: &str) -> Option<(usize, usize)> {
         let open = def.fields.iter().enumerate().filter(|(number, _)| given >> number & 1 == 0);
         let fits = open.flat_map(|(number, field)| field.names().map(move |name| (number, name)));
@@ -217,7 +217,8 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
         let first = self.index.next();
         while let Some(next) = self.index.next().filter(|_| is_known) {
             if has_names {
-                // Below a name, those that are not next come in the order of their names. One at this place is no entry.
+                // Below a name, those that are not next come in the order of their names. One at this place is no
+                // entry.
                 let Some(rest) = self.rest(next).filter(|rest| !rest.is_empty()) else { break };
                 let key = key.of(rest);
                 self.enter(next, key.len(), &mut |source| each(key, source))?;

@@ -45,15 +45,16 @@ pub(crate) struct MetadataFunctions {
 /// A format's function that reads metadata with its types.
 pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
 
-/// A format's function that compares the checksums of all that is not a tensor: what begins at other offsets than these.
+/// A format's function that compares the checksums of all that is not a tensor: what begins at other offsets than
+/// these.
 pub(crate) type CheckOthers = fn(&mut dyn ReadAt, &Limits, &HashSet<u64>) -> Result<()>;
 
 /// A format's function that makes a file with other metadata.
 pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
 
 impl Format {
-    /// A format. `index_reader` makes a reader of a file's index. `encode` makes a writer with the given options, and refuses
-    /// options that the format does not have.
+    /// A format. `index_reader` makes a reader of a file's index. `encode` makes a writer with the given options, and
+    /// refuses options that the format does not have.
     #[must_use]
     pub const fn new(
         spec: FormatSpec,
@@ -143,7 +144,8 @@ impl Format {
         self.has_room_for(name) && (self.check_name)(name).is_ok()
     }
 
-    /// Returns whether some name is lost or too long unless the names are embedded, which the format must be able to do.
+    /// Returns whether some name is lost or too long unless the names are embedded, which the format must be able to
+    /// do.
     pub(crate) fn needs_embedded_names(&self, tensors: &dyn Tensors) -> Result<bool> {
         if self.max_name.is_none() || !self.embeds_names {
             return Ok(false);
@@ -153,8 +155,8 @@ impl Format {
         Ok(names.found)
     }
 
-    /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an empty
-    /// name, and in other formats an empty name may mean none.
+    /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an
+    /// empty name, and in other formats an empty name may mean none.
     pub(crate) fn has_room_for(&self, name: &str) -> bool {
         let Some(most) = self.max_name else { return true };
         // A name can be stored in fewer bytes than it has here.

@@ -15,8 +15,8 @@ use crate::storage::ReadAt;
 const BEGIN: usize = 64;
 
 /// Finds the format of a file: by its magic, then by a check of its contents for formats without a magic. If several
-/// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software may
-/// be less strict.
+/// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software
+/// may be less strict.
 pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'static Format> {
     let mut begin = [0; BEGIN];
     let len = file.file_len().and_then(|len| usize::try_from(len).ok()).map_or(BEGIN, |len| len.min(BEGIN));

@@ -132,8 +132,8 @@ impl Format {
     ///   store the metadata or one of the tensors.
     /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name, and the format
     ///   stores names.
-    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors, which are sent twice, were different the second
-    ///   time.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors, which are sent twice, were different the
+    ///   second time.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn to_writer(&self, mut out: impl Write, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
         write::to_writer(&mut out, tensors, (self.encode)(options)?)
@@ -159,8 +159,8 @@ impl Format {
         write::to_vec_into(file, tensors, (self.encode)(options)?)
     }
 
-    /// Writes a value to a file in slices, for a socket or another writer that takes several at once. Payloads are borrowed
-    /// from the value as far as it [lends](Store::lend) them.
+    /// Writes a value to a file in slices, for a socket or another writer that takes several at once. Payloads are
+    /// borrowed from the value as far as it [lends](Store::lend) them.
     ///
     /// ```
     /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};

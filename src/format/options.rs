@@ -106,8 +106,8 @@ impl<E: HasFormat> Options<E> {
 impl<E: HasFormat + Encode + 'static> Options<E> {
     /// Serializes a value into a file in memory.
     ///
-    /// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
-    /// 64 KiB is made in one pass, in which its memory may grow.
+    /// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors
+    /// and 64 KiB is made in one pass, in which its memory may grow.
     ///
     /// # Errors
     ///
@@ -141,23 +141,24 @@ impl<E: HasFormat + Encode + 'static> Options<E> {
 
     /// Serializes a value to a writer, which need not seek.
     ///
-    /// The value is serialized twice: first for dtypes and shapes, then for the elements. Small writes are gathered, large
-    /// ones are passed on as they are. A file of up to 32 tensors and 64 KiB is made in memory in one pass, and then written.
+    /// The value is serialized twice: first for dtypes and shapes, then for the elements. Small writes are gathered,
+    /// large ones are passed on as they are. A file of up to 32 tensors and 64 KiB is made in memory in one pass, and
+    /// then written.
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`, with nothing written except after [`ErrorKind::Changed`](crate::ErrorKind::Changed), and
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
+    /// As the format's `to_vec`, with nothing written except after [`ErrorKind::Changed`](crate::ErrorKind::Changed),
+    /// and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
     pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
         write::to_writer(&mut writer, &SerdeValue(value), self.shared_encode())
     }
 
     /// Serializes a value into a file in slices, for a socket or another writer that takes several at once.
     ///
-    /// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512 bytes,
-    /// and payloads that are not in memory as they are stored: arrays with gaps or in another order, and all numbers on
-    /// big-endian hosts. serde passes no payload on for longer than a call, so the value implements [`Store`]: a derived
-    /// struct, an array, or a container of them.
+    /// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512
+    /// bytes, and payloads that are not in memory as they are stored: arrays with gaps or in another order, and all
+    /// numbers on big-endian hosts. serde passes no payload on for longer than a call, so the value implements
+    /// [`Store`]: a derived struct, an array, or a container of them.
     ///
     /// ```
     /// use tensorfile::{TensorView, btf};

@@ -26,7 +26,8 @@ pub struct FileMetadata {
     /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
     /// [`WriteOptions::metadata`](crate::WriteOptions::metadata).
     pub entries: IndexMap<String, String>,
-    /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the specification's.
+    /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the
+    /// specification's.
     pub coo_layouts: Vec<u8>,
     /// Oddities of a file that can be read.
     pub warnings: Vec<Warning>,

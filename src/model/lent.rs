@@ -5,9 +5,9 @@ use crate::tensor::sorted;
 
 /// Payloads that a value lends for as long as it is borrowed itself.
 ///
-/// [`Store::store`](super::Store::store) lends a payload for the length of a call only, as it may have been made for the call. A value adds here
-/// what stays where it is. A writer finds it by its address, so neither order nor completeness matters: payloads that are
-/// not here are copied.
+/// [`Store::store`](super::Store::store) lends a payload for the length of a call only, as it may have been made for
+/// the call. A value adds here what stays where it is. A writer finds it by its address, so neither order nor
+/// completeness matters: payloads that are not here are copied.
 ///
 /// ```
 /// use tensorfile::model::{Adapt, Lent, Node, Sink, Store};
@@ -62,7 +62,8 @@ impl<'a> Lent<'a> {
         let address = bytes.as_ptr().addr();
         let before = self.runs.partition_point(|run| run.as_ptr().addr() <= address);
         let run = self.runs.get(before.checked_sub(1)?)?;
-        // Memory that is borrowed does not change and is not used for anything else, so equal addresses are equal bytes.
+        // Memory that is borrowed does not change and is not used for anything else, so equal addresses are equal
+        // bytes.
         let start = address - run.as_ptr().addr();
         run.get(start..start.checked_add(bytes.len())?)
     }

@@ -108,8 +108,9 @@ impl<'de> Loaded<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the elements would have to be cast, or nothing can be borrowed, as the file is a stream or read at positions, the payload had to
-    ///   be decoded, or the elements are `bool` and the file is mapped or has other bytes than 0 and 1.
+    /// - [`ErrorKind::Unsupported`]: the elements would have to be cast, or nothing can be borrowed, as the file is a
+    ///   stream or read at positions, the payload had to be decoded, or the elements are `bool` and the file is mapped
+    ///   or has other bytes than 0 and 1.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
     /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
@@ -156,8 +157,8 @@ pub(crate) fn misaligned(dtype: Dtype, alignment: usize) -> Error {
     ErrorKind::Misaligned { dtype, alignment }.into()
 }
 
-/// The error for a borrowed tensor if there is nothing to borrow from. Bools of a mapped file are not lent: another process
-/// could change them to bytes that are not a `bool`.
+/// The error for a borrowed tensor if there is nothing to borrow from. Bools of a mapped file are not lent: another
+/// process could change them to bytes that are not a `bool`.
 #[cold]
 pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
     let (what, instead) = match dtype {

@@ -4,8 +4,8 @@ use crate::error::{ErrorKind, Result};
 
 /// The value of a field with `#[tensor(metadata)]`.
 ///
-/// Displayed, it is the text that formats without types store: numbers in decimal, floats in the fewest digits that read
-/// back as the same float, `true` and `false`, and strings as they are.
+/// Displayed, it is the text that formats without types store: numbers in decimal, floats in the fewest digits that
+/// read back as the same float, `true` and `false`, and strings as they are.
 ///
 /// ```
 /// use tensorfile::model::MetadataValue;

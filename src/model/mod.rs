@@ -12,8 +12,8 @@
 //!
 //! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds, calls
 //! 2. `Options::to_writer` (`format/options.rs`), as all formats do.
-//! 3. `write::to_writer` (`write/writer.rs`) has no type parameters. A file of a few small tensors is written by `write::small`
-//!    in one pass. For all others, the value is sent to make a `Plan`.
+//! 3. `write::to_writer` (`write/writer.rs`) has no type parameters. A file of a few small tensors is written by
+//!    `write::small` in one pass. For all others, the value is sent to make a `Plan`.
 //! 4. `Plan::write` (`write/writer.rs`) sends the value once more:
 //! 5. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
 //! 6. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`

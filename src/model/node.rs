@@ -146,7 +146,8 @@ impl FieldDef {
 }
 
 impl StructDef {
-    /// Returns whether each field is a tensor, or may be one, whose name is one segment. A key before that segment may have dots.
+    /// Returns whether each field is a tensor, or may be one, whose name is one segment. A key before that segment may
+    /// have dots.
     pub(crate) fn is_flat(&self) -> bool {
         let is_flat = |field: &FieldDef| {
             let is_tensor = !field.flatten && !field.metadata && matches!((field.node)().inner(), Node::Tensor(_));

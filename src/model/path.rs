@@ -71,8 +71,8 @@ impl Path {
         self.depth
     }
 
-    /// Refuses names with more segments than any type has. A type that contains itself would follow them until the stack
-    /// overflows.
+    /// Refuses names with more segments than any type has. A type that contains itself would follow them until the
+    /// stack overflows.
     pub(crate) fn check_depth(&self) -> Result<()> {
         const LIMIT: usize = 128;
         if self.depth <= LIMIT {

@@ -1,9 +1,9 @@
 //! Places for the tensors of a file without names in the type that they are read into.
 //!
 //! A type's tensors come in the order of its fields. Two things are not known: which optional ones are there, and how
-//! long the lists are. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small automaton
-//! over tensors, as a regular expression is over letters. All ways that fit are followed at once, and if two of them lead
-//! to the end, the answer is an error and not a guess.
+//! long the lists are. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small
+//! automaton over tensors, as a regular expression is over letters. All ways that fit are followed at once, and if two
+//! of them lead to the end, the answer is an error and not a guess.
 
 use std::any::TypeId;
 
@@ -250,7 +250,8 @@ impl Program {
         names
     }
 
-    /// Calls `each` with the names of tensors that these steps take, until it returns `false`. Returns whether it never does.
+    /// Calls `each` with the names of tensors that these steps take, until it returns `false`. Returns whether it never
+    /// does.
     fn name_each(&self, taken: impl Iterator<Item = usize>, each: &mut dyn FnMut(&str) -> bool) -> bool {
         let mut namer = Namer::default();
         // Most tensors of a list lead to the same step as when the list came there before.
@@ -291,8 +292,8 @@ impl Program {
         found
     }
 
-    /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a part that may
-    /// be empty is not made optional.
+    /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a part that
+    /// may be empty is not made optional.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
         let mut open = vec![vec![ProgramPosition { step, opened: false }]];
         while let Some(way) = open.pop() {
@@ -370,8 +371,8 @@ struct Thread {
 struct State<'a> {
     threads: Vec<Thread>,
     is_ambiguous: bool,
-    /// The last move from here, and the header of the tensor that was taken. The tensors of a list take the same ones again
-    /// and again.
+    /// The last move from here, and the header of the tensor that was taken. The tensors of a list take the same ones
+    /// again and again.
     last: Option<(&'a TensorInfo, usize)>,
 }
 

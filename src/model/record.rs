@@ -176,8 +176,8 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
-    /// Announces that about so many tensors come, before the first one: the fields, items or entries of the value. By default,
-    /// nothing is done.
+    /// Announces that about so many tensors come, before the first one: the fields, items or entries of the value. By
+    /// default, nothing is done.
     fn expect(&mut self, _tensors: usize) {}
 
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of

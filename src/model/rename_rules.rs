@@ -5,8 +5,8 @@ use crate::error::{ErrorKind, Result};
 
 /// Rules that rename tensors, of which the first that matches a tensor counts.
 ///
-/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](crate::view::Renamed::by_rules) applies them to tensors on
-/// their way, and [`OpenOptions::rename`](crate::OpenOptions::rename) to those of a file.
+/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](crate::view::Renamed::by_rules) applies them to
+/// tensors on their way, and [`OpenOptions::rename`](crate::OpenOptions::rename) to those of a file.
 ///
 /// ```
 /// use tensorfile::view::RenameRules;
@@ -26,8 +26,8 @@ pub struct RenameRules(Vec<RenameRule>);
 
 /// A rule that renames the tensors that match it: `OLD=NEW`.
 ///
-/// - `*` in OLD matches any text, dots and no text included. The texts that the `*` match, in their order, replace those of
-///   NEW, which has as many. Of several, each but the last matches as little as possible.
+/// - `*` in OLD matches any text, dots and no text included. The texts that the `*` match, in their order, replace
+///   those of NEW, which has as many. Of several, each but the last matches as little as possible.
 /// - `#3` as OLD is the tensor at position 3, from 0, whatever its name is.
 /// - `\*`, `\=`, `\#` and `\\` are the characters `*`, `=`, `#` and `\`. The first other `=` ends OLD.
 ///

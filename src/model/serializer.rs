@@ -129,8 +129,9 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map. A struct of tensors only
-    /// has all but the last segment as its key: keys such as `layers.0.weight` name the state of an optimizer.
+    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map. A struct of
+    /// tensors only has all but the last segment as its key: keys such as `layers.0.weight` name the state of an
+    /// optimizer.
     pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
         let is_tensor = self.last == self.path.mark();
         let key = self.path.since(map);

@@ -151,7 +151,8 @@ impl TensorSpec {
         self.layout == LayoutSpec::Any
     }
 
-    /// Returns whether the value copies the payload of this tensor. Elements that are cast are read from where they are.
+    /// Returns whether the value copies the payload of this tensor. Elements that are cast are read from where they
+    /// are.
     pub(crate) fn copies(&self, info: &TensorInfo) -> Copies {
         match self.copies {
             Copies::All if self.dtype.is_some_and(|dtype| dtype != info.dtype) => Copies::Shared,
@@ -225,8 +226,8 @@ impl TensorSpec {
         matches!(info.layout, Layout::RowMajor) && self.takes_plain(info) || self.check(info).is_ok()
     }
 
-    /// Returns whether [`check`](Self::check) passes a dense tensor in row-major order, if it has the dtype. One that is cast
-    /// may pass too.
+    /// Returns whether [`check`](Self::check) passes a dense tensor in row-major order, if it has the dtype. One that
+    /// is cast may pass too.
     // A part of what is done for each tensor.
     #[inline(always)]
     pub(crate) fn takes_plain(&self, info: &TensorInfo) -> bool {

@@ -5,7 +5,8 @@ use crate::storage::ReadAt;
 
 use super::Entry;
 
-/// The checksum of a payload that is being read, if the file has one. Formats without checksums have nothing to compare.
+/// The checksum of a payload that is being read, if the file has one. Formats without checksums have nothing to
+/// compare.
 pub(crate) struct Sum {
     #[cfg(feature = "npz")]
     running: Option<Running>,

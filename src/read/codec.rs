@@ -15,8 +15,8 @@ use crate::tensor::to_bools;
 pub(crate) enum Codec {
     /// Big-endian elements of that many bytes.
     BigEndian(NonZeroU8),
-    /// Bools, of which any byte but 0 is true. Those with another codec are read in this way too. Without a codec, other bytes
-    /// than 0 and 1 are an error.
+    /// Bools, of which any byte but 0 is true. Those with another codec are read in this way too. Without a codec,
+    /// other bytes than 0 and 1 are an error.
     Bools,
     /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
@@ -95,8 +95,8 @@ pub(crate) struct Strided {
     pub(crate) negation: Option<Negation>,
     /// The number of bytes that are next to each other.
     pub(crate) run: usize,
-    /// The number of runs along each dim, and the bytes from one to the next, outermost first. A run may begin before the
-    /// one before it.
+    /// The number of runs along each dim, and the bytes from one to the next, outermost first. A run may begin before
+    /// the one before it.
     pub(crate) dims: Box<[(u64, u64)]>,
 }
 
@@ -228,7 +228,8 @@ impl<R: ReadSeek> PayloadDecoder<R> {
         }
     }
 
-    /// Returns the next piece, or `None` after the last one. The whole range is checked before the last piece is returned.
+    /// Returns the next piece, or `None` after the last one. The whole range is checked before the last piece is
+    /// returned.
     pub(crate) fn piece(&mut self) -> Result<Option<&[u8]>> {
         if self.left == 0 {
             if !std::mem::replace(&mut self.is_checked, true) {

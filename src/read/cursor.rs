@@ -39,8 +39,8 @@ impl<'a> Cursor<'a> {
         Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0, is_behind: false }
     }
 
-    /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number is read
-    /// when it is needed, so an error is the same as without this.
+    /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number
+    /// is read when it is needed, so an error is the same as without this.
     pub(crate) fn read_ahead(&mut self, len: usize) {
         self.ahead_len = 0;
         let most = len.min(AHEAD);
@@ -105,8 +105,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as they
-    /// arrive.
+    /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as
+    /// they arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         let end = self.offset.saturating_add(len);
         append_range(self.file, self.offset..end, bytes)?;

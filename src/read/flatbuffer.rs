@@ -1,8 +1,9 @@
 //! FlatBuffers that anyone may have written. The crate `flatbuffers` builds ours.
 //!
-//! The crate does not read them: its accessors are `unsafe`, or generated around `unsafe`, and take what a verifier accepted
-//! before. That verifier wants parts to be aligned in memory, as they are not in files of real software, and its errors have no
-//! offset. Our reader is safe, checks each part when it is read, and tells where a file is broken. Tests compare both.
+//! The crate does not read them: its accessors are `unsafe`, or generated around `unsafe`, and take what a verifier
+//! accepted before. That verifier wants parts to be aligned in memory, as they are not in files of real software, and
+//! its errors have no offset. Our reader is safe, checks each part when it is read, and tells where a file is broken.
+//! Tests compare both.
 //!
 //! # Specification
 //!
@@ -14,10 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Reads a flatbuffer that anyone may have written.
 ///
-/// Each part is checked when it is read, as the verifier of the crate `flatbuffers` does: it lies within the flatbuffer and
-/// is aligned, and strings are UTF-8 and end with a NUL. Lists of fields that are too short for their own header are
-/// refused too, as all fields of their tables would seem to be absent. So are those before the first byte, where the
-/// verifier takes the identifier of the flatbuffer for one.
+/// Each part is checked when it is read, as the verifier of the crate `flatbuffers` does: it lies within the flatbuffer
+/// and is aligned, and strings are UTF-8 and end with a NUL. Lists of fields that are too short for their own header
+/// are refused too, as all fields of their tables would seem to be absent. So are those before the first byte, where
+/// the verifier takes the identifier of the flatbuffer for one.
 #[derive(Debug)]
 pub(crate) struct FlatbufferReader<'a> {
     bytes: &'a [u8],

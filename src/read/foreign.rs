@@ -57,11 +57,11 @@ pub(crate) fn begin_of<'b>(file: &mut dyn ReadAt, begin: &'b mut [u8; BEGIN]) ->
     Some((begin, begin.len() as u64 == len))
 }
 
-/// Returns the error for a file with this beginning that is recognized as something else than tensors. `is_whole` is set if it
-/// is the whole file.
+/// Returns the error for a file with this beginning that is recognized as something else than tensors. `is_whole` is
+/// set if it is the whole file.
 ///
-/// Only files that no format can read are asked for, and that have the magic of none: by chance, a tensor file may begin like
-/// one of another kind.
+/// Only files that no format can read are asked for, and that have the magic of none: by chance, a tensor file may
+/// begin like one of another kind.
 pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
     let begin = &begin[..begin.len().min(BEGIN)];
     // A few bytes may be the beginning of anything.

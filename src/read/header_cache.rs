@@ -25,8 +25,8 @@ impl ReadHeader {
 
 /// The last headers that were different, as they are stored, and the positions of their tensors in the index.
 ///
-/// Most tensors of a file have the header of one before, and the fields of a struct take turns. Such a header is not parsed and
-/// checked again.
+/// Most tensors of a file have the header of one before, and the fields of a struct take turns. Such a header is not
+/// parsed and checked again.
 #[derive(Debug)]
 pub(crate) struct LastHeaders<H> {
     headers: [Option<(H, usize)>; 2],

@@ -126,8 +126,8 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has to read
-    /// the headers of others to find it.
+    /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has
+    /// to read the headers of others to find it.
     pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
         let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
         self.begin(index_reader());
@@ -152,8 +152,8 @@ impl<'de> IndexLoader<'de> {
         Ok(Some(index))
     }
 
-    /// Returns the position of a name in the list of `count` names, which is the only tensor known. `None` if it is not there
-    /// once.
+    /// Returns the position of a name in the list of `count` names, which is the only tensor known. `None` if it is not
+    /// there once.
     fn position_in_names(&mut self, name: &str, count: usize) -> Result<Option<usize>> {
         let mut memory = Vec::new();
         let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
@@ -185,8 +185,8 @@ impl<'de> IndexLoader<'de> {
         self.index.check_unique()
     }
 
-    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is not like most, if another
-    /// tensor is known, and at the end. It remains the next until its [payload](Self::message_payload) is read.
+    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is not like most, if
+    /// another tensor is known, and at the end. It remains the next until its [payload](Self::message_payload) is read.
     pub(crate) fn message(&mut self, read: ReadMessage, header_bytes: usize, message: &mut Message) -> Result<bool> {
         if self.index.pushed() > 0 || self.is_drained() {
             return Ok(false);
@@ -323,14 +323,14 @@ fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a m
     file.bytes(range, memory).map_err(|error| error.at(start))
 }
 
-/// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream. Returns
-/// the length of all payloads, of which those before have `payload_bytes`.
+/// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream.
+/// Returns the length of all payloads, of which those before have `payload_bytes`.
 fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes: u64, limits: &Limits) -> Result<u64> {
     let limit =
         |what, found, limit, i| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(i)));
     let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
-    // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory for
-    // tensors is taken as they are read, that for the headers was taken now.
+    // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory
+    // for tensors is taken as they are read, that for the headers was taken now.
     let most = len.map(|len| limits.most_shared(len));
     for i in first..end {
         let entry = index.entry(i);
@@ -353,8 +353,8 @@ fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes
     }
 }
 
-/// Checks the number of values of a sparse tensor. In a stream, the number in the payload is checked as the tensor is read or
-/// passed.
+/// Checks the number of values of a sparse tensor. In a stream, the number in the payload is checked as the tensor is
+/// read or passed.
 fn check_counts(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {

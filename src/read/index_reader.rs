@@ -8,8 +8,8 @@ use crate::storage::ReadAt;
 
 /// Reads the index of a file, wherever the bytes come from.
 pub trait IndexReader {
-    /// Adds the next tensor to the index, or all those that the same part of the file describes. Returns `false` at the end of
-    /// the file.
+    /// Adds the next tensor to the index, or all those that the same part of the file describes. Returns `false` at the
+    /// end of the file.
     ///
     /// In a stream, the payloads of all tensors are read, or passed over, before this is called again.
     ///
@@ -18,7 +18,8 @@ pub trait IndexReader {
     /// If the file is malformed, passes a limit or cannot be read.
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool>;
 
-    /// Returns the number of tensors, if [`read_one`](Self::read_one) can find each of them. It is not asked for in a stream.
+    /// Returns the number of tensors, if [`read_one`](Self::read_one) can find each of them. It is not asked for in a
+    /// stream.
     ///
     /// # Errors
     ///
@@ -27,8 +28,8 @@ pub trait IndexReader {
         Ok(None)
     }
 
-    /// Adds the tensor at a position to the index, without reading the headers of the others. The position is less than the
-    /// [`count`](Self::count), which was asked for before.
+    /// Adds the tensor at a position to the index, without reading the headers of the others. The position is less than
+    /// the [`count`](Self::count), which was asked for before.
     ///
     /// # Errors
     ///
@@ -42,8 +43,8 @@ pub trait IndexReader {
         None
     }
 
-    /// Returns the entries of [`metadata`](Self::metadata) for a value that is read, after the first tensor was returned. In a
-    /// stream, this is the only way to them.
+    /// Returns the entries of [`metadata`](Self::metadata) for a value that is read, after the first tensor was
+    /// returned. In a stream, this is the only way to them.
     fn metadata_entries(&mut self) -> Option<IndexMap<String, String>> {
         self.metadata().map(|metadata| metadata.entries)
     }
@@ -58,8 +59,8 @@ pub trait IndexReader {
         false
     }
 
-    /// Returns whether two tensors may have the same name, as in a stream in which nothing is looked up by name. Otherwise
-    /// that is an error.
+    /// Returns whether two tensors may have the same name, as in a stream in which nothing is looked up by name.
+    /// Otherwise that is an error.
     fn names_may_repeat(&self) -> bool {
         false
     }

@@ -165,8 +165,8 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
 }
 
 impl Entry<'_> {
-    /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all bytes,
-    /// unless the range reaches to the end.
+    /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all
+    /// bytes, unless the range reaches to the end.
     #[cfg(feature = "npy")]
     pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -202,7 +202,8 @@ impl Entry<'_> {
         self.range().start.saturating_add(coo_index_bytes(self.info()) as u64)
     }
 
-    /// Returns the ranges of the indices, the number of values and the elements. Only sparse tensors have the first two.
+    /// Returns the ranges of the indices, the number of values and the elements. Only sparse tensors have the first
+    /// two.
     pub(super) fn parts(&self) -> [Range<u64>; 3] {
         let Range { start, end } = self.range();
         let Layout::Coo { .. } = self.info().layout else { return [start..start, start..start, start..end] };
@@ -211,8 +212,8 @@ impl Entry<'_> {
         [start..count, count..elements, elements..end]
     }
 
-    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if the
-    /// payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
+    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if
+    /// the payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
         #[cfg(feature = "npy")]
         if let Some(codec) = self.codec() {

@@ -97,12 +97,14 @@ impl<'de> Reader<'de> {
         self.unread = Unread::default();
     }
 
-    /// Ends before a number of tensors were read, those that are known included, until [`leave`](Self::leave) is called.
+    /// Ends before a number of tensors were read, those that are known included, until [`leave`](Self::leave) is
+    /// called.
     pub(crate) fn enter(&mut self, tensors: usize) {
         self.left = Some(tensors.saturating_sub(self.loader.index.len()));
     }
 
-    /// Skips what is left after [`enter`](Self::enter), and drops it. Returns the number of tensors that the stream lacks.
+    /// Skips what is left after [`enter`](Self::enter), and drops it. Returns the number of tensors that the stream
+    /// lacks.
     pub(crate) fn leave(&mut self) -> usize {
         let ended = self.drain_headers();
         let left = self.left.take().unwrap_or_default();
@@ -146,8 +148,8 @@ impl<'de> Reader<'de> {
         Ok(self.read_on()?.then(|| self.loader.index.len() - 1))
     }
 
-    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of `out` or
-    /// of wrong coordinates, after which the stream goes on.
+    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of
+    /// `out` or of wrong coordinates, after which the stream goes on.
     pub(crate) fn write_next_to(&mut self, i: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
         self.skip(i);
         let entry = self.loader.index.entry(i);
@@ -221,8 +223,8 @@ impl<'de> Reader<'de> {
         self.unread.mark_read(&self.loader.index, i);
     }
 
-    /// Reads a tensor of a file in memory in one step, if its header is as expected, its payload is stored as it is and any
-    /// bytes are valid. This takes a third of the instructions of [`payload`](Self::payload) and its checks.
+    /// Reads a tensor of a file in memory in one step, if its header is as expected, its payload is stored as it is and
+    /// any bytes are valid. This takes a third of the instructions of [`payload`](Self::payload) and its checks.
     // A part of what is done for each tensor.
     #[inline(always)]
     pub(crate) fn read_plain(&mut self, i: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'de [u8])> {
@@ -239,8 +241,8 @@ impl<'de> Reader<'de> {
         Some((entry.info(), bytes))
     }
 
-    /// Reads a payload into memory, if the tensor has the shape, and its payload is stored as these bytes are, of which any are
-    /// elements. Returns whether it was read.
+    /// Reads a payload into memory, if the tensor has the shape, and its payload is stored as these bytes are, of which
+    /// any are elements. Returns whether it was read.
     pub(crate) fn read_into(&mut self, i: usize, spec: &TensorSpec, shape: &[usize], bytes: &mut [u8]) -> Result<bool> {
         let entry = self.loader.index.entry(i);
         let (info, start) = (entry.info(), entry.start());
@@ -262,8 +264,8 @@ impl<'de> Reader<'de> {
         Ok(true)
     }
 
-    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be copied is
-    /// also read into memory of its own if that takes less time.
+    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be
+    /// copied is also read into memory of its own if that takes less time.
     pub(crate) fn payload(&mut self, i: usize, copies: Copies) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.loader.index, i);
         if self.pending == Some(i) {
@@ -430,14 +432,14 @@ impl<'de> Reader<'de> {
 #[derive(Default)]
 struct ReadMemory {
     bytes: u64,
-    /// The ranges of payloads that are copied once for all tensors that have them. They are only noted once payloads have more
-    /// bytes than the file, which those that share nothing do not.
+    /// The ranges of payloads that are copied once for all tensors that have them. They are only noted once payloads
+    /// have more bytes than the file, which those that share nothing do not.
     shared: Option<HashSet<(u64, u64)>>,
 }
 
 impl ReadMemory {
-    /// Refuses a payload that was counted and exceeds the limit. One that `is_shared` is copied once for all tensors that have
-    /// it.
+    /// Refuses a payload that was counted and exceeds the limit. One that `is_shared` is copied once for all tensors
+    /// that have it.
     #[cold]
     fn check(&mut self, entry: &Entry<'_>, is_shared: bool, most: u64, index: &Index, unread: &Unread) -> Result<()> {
         let range = |entry: &Entry<'_>| (entry.range().start, entry.range().end);

@@ -1,12 +1,12 @@
 //! The tensors of a small file in memory, found without an [`Index`](super::Index).
 //!
-//! A message or a small struct is read once. To make an `Index`, a `Reader` and a `Finder` of it, and to move and drop them, took
-//! three quarters of the time for a struct of one array. A [`SmallIndex`] has names, headers and payloads of a few tensors on the
-//! stack, and allocates nothing.
+//! A message or a small struct is read once. To make an `Index`, a `Reader` and a `Finder` of it, and to move and drop
+//! them, took three quarters of the time for a struct of one array. A [`SmallIndex`] has names, headers and payloads of
+//! a few tensors on the stack, and allocates nothing.
 //!
-//! A format that can fills it by a function that gives up at anything unusual, and at anything wrong. So does the value that is
-//! loaded from it. The file is then read as all others are, and the errors come from there: there are these two roads and no
-//! third.
+//! A format that can fills it by a function that gives up at anything unusual, and at anything wrong. So does the value
+//! that is loaded from it. The file is then read as all others are, and the errors come from there: there are these two
+//! roads and no third.
 
 use smallvec::SmallVec;
 
@@ -16,10 +16,12 @@ use crate::limits::Limits;
 use crate::model::{TensorSpec, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo, are_bools};
 
-/// A format's function that finds the tensors of a file in memory, in the order in which an [`Index`](super::Index) has them.
+/// A format's function that finds the tensors of a file in memory, in the order in which an [`Index`](super::Index) has
+/// them.
 ///
-/// It checks all that reading an `Index` checks, except for what [`SmallIndex`] does. `None` for a file of many tensors, a
-/// malformed one, and any that is not like most: metadata, tensors that share bytes, or names for some tensors only.
+/// It checks all that reading an `Index` checks, except for what [`SmallIndex`] does. `None` for a file of many
+/// tensors, a malformed one, and any that is not like most: metadata, tensors that share bytes, or names for some
+/// tensors only.
 pub(crate) type ReadSmall = for<'f> fn(&'f [u8], &Limits, &mut SmallIndex<'f>) -> Option<()>;
 
 /// The tensors of a small file. They are *unread* until they are [taken](Self::take).
@@ -52,7 +54,8 @@ impl<'f> SmallIndex<'f> {
         self.is_within(limits).then_some(())
     }
 
-    /// Adds a tensor, whose payload begins after all payloads before it. `None` if there are too many, or if it is not like most.
+    /// Adds a tensor, whose payload begins after all payloads before it. `None` if there are too many, or if it is not
+    /// like most.
     // A part of what is done for each tensor.
     #[inline(always)]
     pub(crate) fn push(&mut self, name: Option<&'f str>, info: TensorInfo, payload: &'f [u8]) -> Option<()> {
@@ -84,7 +87,8 @@ impl<'f> SmallIndex<'f> {
         self.push(Some(name), info, payload)
     }
 
-    /// Returns a text of the file for as long as the file lives. One that was read from a flatbuffer lives as long as its reader.
+    /// Returns a text of the file for as long as the file lives. One that was read from a flatbuffer lives as long as
+    /// its reader.
     #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
     pub(crate) fn part_of_file(file: &'f [u8], text: &str) -> Option<&'f str> {
         let start = text.as_ptr().addr().checked_sub(file.as_ptr().addr())?;

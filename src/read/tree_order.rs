@@ -1,11 +1,11 @@
 use std::ops::Range;
 
-/// The order in which a tree of structs, lists and maps writes names, as far as they keep it: names with the same parts before
-/// a dot follow one another.
+/// The order in which a tree of structs, lists and maps writes names, as far as they keep it: names with the same parts
+/// before a dot follow one another.
 ///
-/// No two of these names are the same, and none consists of the first parts of another. To know this takes no table of all
-/// names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map do, or
-/// if they are few, as the fields of a struct are.
+/// No two of these names are the same, and none consists of the first parts of another. To know this takes no table of
+/// all names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map
+/// do, or if they are few, as the fields of a struct are.
 ///
 /// The names lie in one text, one after the other.
 #[derive(Debug, Clone, Default)]

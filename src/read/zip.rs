@@ -35,8 +35,8 @@ fn record_buffer(len: u64) -> Vec<u8> {
     vec![0; usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE)]
 }
 
-/// Returns the error for an archive whose directory is not at the end of the file. `None` if it is there, or if the length of
-/// the file is not known.
+/// Returns the error for an archive whose directory is not at the end of the file. `None` if it is there, or if the
+/// length of the file is not known.
 pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
     /// The first bytes of the end of a directory, and its length without a comment.
     const END: (&[u8], u64) = (b"PK\x05\x06", 22);
@@ -224,8 +224,8 @@ impl ZipContents {
     }
 }
 
-/// Compares the checksums of all members but those whose contents begin at one of some offsets. Of PyTorch's archives, which
-/// may have none, zeros are no checksum.
+/// Compares the checksums of all members but those whose contents begin at one of some offsets. Of PyTorch's archives,
+/// which may have none, zeros are no checksum.
 pub(crate) fn check_members(
     file: &mut dyn ReadAt,
     limits: &Limits,

@@ -1,7 +1,7 @@
 //! Fields with `#[tensor(metadata)]`: any serde type that is one value, as an entry of metadata.
 //!
-//! The type's `Serialize` and `Deserialize` are compiled for [`ValueSerializer`] and [`ValueDeserializer`] only, whatever
-//! the format. Both are of few lines; a value crosses sinks and sources as a [`MetadataValue`].
+//! The type's `Serialize` and `Deserialize` are compiled for [`ValueSerializer`] and [`ValueDeserializer`] only,
+//! whatever the format. Both are of few lines; a value crosses sinks and sources as a [`MetadataValue`].
 
 use std::fmt;
 

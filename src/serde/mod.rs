@@ -1,7 +1,7 @@
 //! serde on both sides: plain serde types in tensor files, and types that map to tensors in any serde format.
 //!
-//! Nothing else in the crate depends on serde, except the public functions of the formats, whose bounds are serde's, and
-//! `serialize`, which is above the modules whose reports it serializes.
+//! Nothing else in the crate depends on serde, except the public functions of the formats, whose bounds are serde's,
+//! and `serialize`, which is above the modules whose reports it serializes.
 
 mod compiled;
 mod de;

@@ -1,8 +1,8 @@
 //! Any serde format as a [`Source`]: types that map to tensors implement `Deserialize` with it.
 //!
 //! Everything here is generic over the format only and shared by all types, except the few lines of
-//! [`deserialize_load`]. [`Request`] is the only visitor and the only seed, so a format's deserializer is compiled for one
-//! type. Results go to places that it borrows, and closures are behind `&mut dyn`.
+//! [`deserialize_load`]. [`Request`] is the only visitor and the only seed, so a format's deserializer is compiled for
+//! one type. Results go to places that it borrows, and closures are behind `&mut dyn`.
 
 use std::fmt;
 
@@ -221,7 +221,8 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Key(..) => deserializer.deserialize_string(self),
             Self::FieldName(..) | Self::Name(..) | Self::Variant(_) => deserializer.deserialize_identifier(self),
             Self::Metadata(kind, _) => deserialize_metadata(deserializer, kind, self),
-            // `ByteBuf` has a visitor of its own, which would be compiled for each format too, and takes strings for bytes.
+            // `ByteBuf` has a visitor of its own, which would be compiled for each format too, and takes strings for
+            // bytes.
             Self::Payload(..) => deserializer.deserialize_bytes(self),
             Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
             Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),

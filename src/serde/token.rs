@@ -1,8 +1,8 @@
 //! The private names by which our types and our formats recognize each other across serde.
 //!
 //! serde has no tensor. A tensor crosses it as a struct named [`TENSOR`] with the fields of [`TENSOR_FIELDS`]. Our
-//! serializer and deserializer recognize the name; any other serde format sees a struct of two strings, a list of numbers
-//! and bytes. The other names carry what a derived struct knows and serde has no word for.
+//! serializer and deserializer recognize the name; any other serde format sees a struct of two strings, a list of
+//! numbers and bytes. The other names carry what a derived struct knows and serde has no word for.
 
 /// The struct that is a tensor.
 pub(crate) const TENSOR: &str = "$tensorfile::Tensor";

@@ -35,8 +35,8 @@ pub enum FileStorage {
     Joined(JoinedFiles),
 }
 
-/// Several files as one. Between two files there is one byte that belongs to neither, so that an empty payload at the end
-/// of a file is not also at the start of the next.
+/// Several files as one. Between two files there is one byte that belongs to neither, so that an empty payload at the
+/// end of a file is not also at the start of the next.
 #[cfg(feature = "shards")]
 #[derive(Debug)]
 pub struct JoinedFiles {
@@ -143,13 +143,14 @@ impl AccessPattern {
     }
 }
 
-/// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to find.
+/// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to
+/// find.
 #[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
 
 impl FileStorage {
-    /// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to stay in
-    /// the processor's caches.
+    /// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to
+    /// stay in the processor's caches.
     pub(crate) const CHUNK: usize = 8 << 20;
 
     /// A file of `len` bytes that is mapped when its bytes are first borrowed. If that fails, it is read at positions.

@@ -13,7 +13,8 @@ use crate::tensor::try_zeros;
 #[derive(Debug, Default)]
 pub struct Headers {
     bytes: Vec<u8>,
-    /// The runs of bytes that follow on one another in the file, in its order: the offset of each in the file and in `bytes`.
+    /// The runs of bytes that follow on one another in the file, in its order: the offset of each in the file and in
+    /// `bytes`.
     runs: Vec<(u64, usize)>,
     file_len: u64,
 }
@@ -73,8 +74,8 @@ fn passed_over(offset: u64) -> Error {
     Error::new(ErrorKind::Unsupported { what, instead }).at(offset)
 }
 
-/// A stream from which an index is read. The bytes that are read are kept, and all others are passed over: payloads too,
-/// which are read in chunks.
+/// A stream from which an index is read. The bytes that are read are kept, and all others are passed over: payloads
+/// too, which are read in chunks.
 pub struct HeaderStream<'r> {
     stream: Stream<Chain<Cursor<Vec<u8>>, &'r mut dyn Read>>,
     headers: Headers,
@@ -84,8 +85,8 @@ pub struct HeaderStream<'r> {
     longest_kept: u64,
 }
 
-/// The most bytes of a header that are kept although the index does not need them. Metadata is mostly shorter, and there is
-/// no reason for a hole of that size.
+/// The most bytes of a header that are kept although the index does not need them. Metadata is mostly shorter, and
+/// there is no reason for a hole of that size.
 const LONGEST_PART: u64 = 16 << 20;
 
 impl<'r> HeaderStream<'r> {

@@ -103,9 +103,9 @@ fn id(metadata: &fs::Metadata) -> (u64, u64) {
 
 /// The exclusive lock of a file that is read and then replaced, such as to append to it.
 ///
-/// It is advisory: only those wait who ask for it too, as `tensorbuffers::append` and the
-/// program `tensorfile append` do. The lock is released when this is dropped, and when the process ends. Only Unix has it,
-/// and not on every file system; elsewhere this does nothing.
+/// It is advisory: only those wait who ask for it too, as `tensorbuffers::append` and the program `tensorfile append`
+/// do. The lock is released when this is dropped, and when the process ends. Only Unix has it, and not on every file
+/// system; elsewhere this does nothing.
 ///
 /// ```
 /// use tensorfile::file::atomic::FileLock;
@@ -130,8 +130,8 @@ pub struct FileLock {
 impl FileLock {
     /// Locks the file at `path`, which must exist. Waits while another process or thread has the lock.
     ///
-    /// A file that has been replaced in the meantime is opened and locked again, so that the file at `path` is the locked
-    /// one until it is replaced.
+    /// A file that has been replaced in the meantime is opened and locked again, so that the file at `path` is the
+    /// locked one until it is replaced.
     ///
     /// # Errors
     ///

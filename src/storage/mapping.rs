@@ -8,12 +8,12 @@ use memmap2::{Mmap, MmapOptions};
 #[cfg(feature = "shards")]
 use super::pool::PooledFile;
 
-/// A file that is mapped into memory when its bytes are first borrowed. The system reads a page when it is first accessed,
-/// and pages after it.
+/// A file that is mapped into memory when its bytes are first borrowed. The system reads a page when it is first
+/// accessed, and pages after it.
 #[derive(Debug)]
 pub struct Mapping {
-    /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header. So
-    /// some files are never mapped.
+    /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header.
+    /// So some files are never mapped.
     file: MappedFile,
     len: u64,
     bytes: OnceLock<Option<Mmap>>,
@@ -63,8 +63,8 @@ impl Mapping {
             let mut options = MmapOptions::new();
             options.len(usize::try_from(self.len).ok()?);
             // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file that
-            // others can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned` reads
-            // files that others may change.
+            // others can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned`
+            // reads files that others may change.
             #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
             let map = |file: &File| unsafe { options.map(file) };
             match &self.file {

@@ -108,8 +108,8 @@ pub trait ReadAt {
         Ok(memory)
     }
 
-    /// Returns bytes from `offset` on that a stream has read already, and leaves them to be read again. There may be more, or
-    /// none.
+    /// Returns bytes from `offset` on that a stream has read already, and leaves them to be read again. There may be
+    /// more, or none.
     #[doc(hidden)]
     fn at_hand(&self, _offset: u64) -> &[u8] {
         &[]
@@ -121,8 +121,8 @@ pub trait ReadAt {
         None
     }
 
-    /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for them
-    /// at once. They may be wrong.
+    /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for
+    /// them at once. They may be wrong.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}
 
     /// Returns whether the file ends at `offset`.
@@ -163,7 +163,8 @@ pub trait Storage<'de>: ReadAt {
         None
     }
 
-    /// Returns whether bytes that were borrowed can change, as those of a mapped file can if another process writes to it.
+    /// Returns whether bytes that were borrowed can change, as those of a mapped file can if another process writes to
+    /// it.
     fn may_change(&self) -> bool {
         false
     }
@@ -173,8 +174,8 @@ pub trait Storage<'de>: ReadAt {
         false
     }
 
-    /// Returns bytes of a stream from an offset on, and leaves them to be read again: at least `at_least`, or fewer at the
-    /// end, or before an error, which is that of reading on.
+    /// Returns bytes of a stream from an offset on, and leaves them to be read again: at least `at_least`, or fewer at
+    /// the end, or before an error, which is that of reading on.
     ///
     /// # Errors
     ///

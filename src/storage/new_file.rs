@@ -3,8 +3,8 @@ use std::io::{self, IoSlice, Write};
 
 /// Takes the space for a new file of `bytes` bytes, whose length it then is.
 ///
-/// The system finds the blocks at once instead of write by write, and a full disk is noticed before the first byte. Where
-/// the system or the file system cannot do so, nothing happens.
+/// The system finds the blocks at once instead of write by write, and a full disk is noticed before the first byte.
+/// Where the system or the file system cannot do so, nothing happens.
 #[cfg_attr(not(target_os = "linux"), expect(clippy::unnecessary_wraps, reason = "it can fail on Linux"))]
 pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
@@ -27,8 +27,8 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a new file from its start, and makes the system begin to flush it to disk meanwhile. Otherwise the disk is idle
-/// until all is written.
+/// Writes a new file from its start, and makes the system begin to flush it to disk meanwhile. Otherwise the disk is
+/// idle until all is written.
 pub(crate) struct WriteBehind<'f> {
     file: &'f mut File,
     written: u64,

@@ -1,7 +1,7 @@
 //! Files on disk, of which only a few are open at a time.
 //!
-//! A system lets a process open about a thousand files, and macOS 256. A model has more shards than that only rarely, but a
-//! program may also open several models.
+//! A system lets a process open about a thousand files, and macOS 256. A model has more shards than that only rarely,
+//! but a program may also open several models.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -26,7 +26,8 @@ struct PoolState {
 }
 
 impl FilePool {
-    /// The most files that are open. A smaller set stays open as a whole, and is read to its end even if it is replaced.
+    /// The most files that are open. A smaller set stays open as a whole, and is read to its end even if it is
+    /// replaced.
     const OPEN: usize = 128;
 
     /// Adds an open file to the pool.

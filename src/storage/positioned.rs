@@ -20,8 +20,8 @@ pub struct FileReader<'f> {
     is_index: bool,
 }
 
-/// The size of the first read when only a few bytes are asked for: a page, which is the least that the system reads from a
-/// disk. The beginning of a file often has all of a short index.
+/// The size of the first read when only a few bytes are asked for: a page, which is the least that the system reads
+/// from a disk. The beginning of a file often has all of a short index.
 const FIRST_WINDOW: usize = 4 << 10;
 
 /// The size of a read of that kind at another place.
@@ -30,7 +30,8 @@ const WINDOW: usize = 512;
 /// The largest size of a read of that kind, which is reached if the reads are near to each other.
 const LARGEST_WINDOW: usize = 64 << 10;
 
-/// The first windows are all timed, then one in this many: a look at the clock takes a tenth of the time for a window in memory.
+/// The first windows are all timed, then one in this many: a look at the clock takes a tenth of the time for a window
+/// in memory.
 const TIMED: u32 = 8;
 
 /// The longest time that it takes to read a window from the system's memory.
@@ -55,8 +56,8 @@ impl<'f> FileReader<'f> {
         }
     }
 
-    /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the system
-    /// reads megabytes from the disk.
+    /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the
+    /// system reads megabytes from the disk.
     pub(crate) fn with_index(storage: &'f FileStorage) -> Self {
         storage.will_be_read(AccessPattern::Scattered);
         Self { is_index: true, ..Self::new(storage) }

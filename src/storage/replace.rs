@@ -220,8 +220,8 @@ fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
 
 /// Gives a file the extended attributes of another that belong to its user, and its access control list.
 ///
-/// Those that cannot be read or set are left out: attributes are not worth failing to save for. Attributes of the system
-/// and of security modules follow from where the new file is.
+/// Those that cannot be read or set are left out: attributes are not worth failing to save for. Attributes of the
+/// system and of security modules follow from where the new file is.
 fn copy_attributes(file: &File, like: &Path) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     {

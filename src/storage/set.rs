@@ -24,7 +24,8 @@ impl FileSet {
         Ok(Self { path: path.to_owned(), folder, count: 0, durability })
     }
 
-    /// Writes the next file, and flushes it to disk if that is asked for. It gets the permissions of the file `like`, if there is one.
+    /// Writes the next file, and flushes it to disk if that is asked for. It gets the permissions of the file `like`,
+    /// if there is one.
     pub(crate) fn write(&mut self, like: Option<&Path>, fill: &mut dyn FnMut(&mut File) -> Result<()>) -> Result<()> {
         let old = like.and_then(|like| Some((fs::metadata(like).ok().filter(fs::Metadata::is_file)?, like)));
         let in_set = |error| named(&self.path, error);
@@ -38,8 +39,8 @@ impl FileSet {
         Ok(())
     }
 
-    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Then removes the files
-    /// `replaced`. Calls `before` before each step, which may fail instead of it.
+    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Then removes the
+    /// files `replaced`. Calls `before` before each step, which may fail instead of it.
     pub(crate) fn put(
         mut self,
         paths: &[PathBuf],

@@ -6,8 +6,8 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a regular file for reading. Anything else is an error at once: nothing waits for the other end of a pipe, and no
-/// device is touched.
+/// Opens a regular file for reading. Anything else is an error at once: nothing waits for the other end of a pipe, and
+/// no device is touched.
 #[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     check_regular(&path.metadata()?)?;

@@ -28,11 +28,12 @@ pub struct Stream<R> {
     rest: Option<Rest>,
 }
 
-/// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all else.
+/// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all
+/// else.
 const FIRST: usize = 1 << 10;
 
-/// The largest size of a read into the buffer, which is reached while tensors are small. A larger one is read into in hardly
-/// fewer calls for each byte, but takes longer to make, and drives other things out of the processor's caches.
+/// The largest size of a read into the buffer, which is reached while tensors are small. A larger one is read into in
+/// hardly fewer calls for each byte, but takes longer to make, and drives other things out of the processor's caches.
 const BUFFER: usize = 64 << 10;
 
 /// The largest size of a read into its place.
@@ -88,8 +89,8 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// Fills `bytes` without the buffer, in which nothing is ready. Returns how many were filled: fewer at the end of the
-    /// stream.
+    /// Fills `bytes` without the buffer, in which nothing is ready. Returns how many were filled: fewer at the end of
+    /// the stream.
     fn read_directly(&mut self, bytes: &mut [u8]) -> Result<usize> {
         debug_assert!(self.ready.is_empty(), "bytes in the buffer come first");
         let mut filled = 0;

@@ -1,8 +1,8 @@
 //! Temporary files next to the file that they are to replace.
 //!
-//! Their writer holds an exclusive lock on them, which the system releases when the process ends. A file that can be locked
-//! was left by a process that was killed, and the next save to the same path removes it. Files that become visible together
-//! are in a temporary folder, which is locked as a whole.
+//! Their writer holds an exclusive lock on them, which the system releases when the process ends. A file that can be
+//! locked was left by a process that was killed, and the next save to the same path removes it. Files that become
+//! visible together are in a temporary folder, which is locked as a whole.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -18,8 +18,8 @@ use super::lock::{Lock, is_at, try_lock};
 #[cfg(unix)]
 use super::special::non_blocking;
 
-/// The search for files that were left ends after this many names that are not taken. Later names are only taken if more
-/// saves to one path run at once.
+/// The search for files that were left ends after this many names that are not taken. Later names are only taken if
+/// more saves to one path run at once.
 const SEARCHED: u32 = 8;
 
 /// The file of a temporary folder that lists files that it places and replaces.
@@ -27,8 +27,8 @@ const JOURNAL: &str = "tensorfile.journal";
 
 /// The temporary files and folders of a process, and files that are to be removed with them.
 ///
-/// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that is
-/// not listed may already belong to another process.
+/// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that
+/// is not listed may already belong to another process.
 struct Live {
     /// The process, or 0 if there is none yet.
     process: AtomicU32,
@@ -224,8 +224,8 @@ impl Folder {
         create_file(&self.path.join(name), private)
     }
 
-    /// Sets the files that are to be removed when those of this folder have replaced them, which go to `placed`. Both are
-    /// noted, so that the next save finds what is left if the process is killed.
+    /// Sets the files that are to be removed when those of this folder have replaced them, which go to `placed`. Both
+    /// are noted, so that the next save finds what is left if the process is killed.
     pub(super) fn set_replaced(&mut self, placed: &[PathBuf], replaced: Vec<PathBuf>) -> io::Result<()> {
         let entry = |mark: u8, path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_str().unwrap_or_default();
@@ -267,8 +267,8 @@ fn create_file(path: &Path, private: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// Locks a file or folder that was just created. Returns `false` if another process took it for one that was left, before
-/// it was locked, and removes it.
+/// Locks a file or folder that was just created. Returns `false` if another process took it for one that was left,
+/// before it was locked, and removes it.
 fn is_ours(file: &File, path: &Path) -> bool {
     match try_lock(file) {
         Lock::Taken => is_at(file, path),
@@ -285,16 +285,16 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     }
 }
 
-/// Removes a file, or a folder with the files that [`Folder`] creates in it. Returns `false` if it is still there. An error here
-/// would hide the one that led to this.
+/// Removes a file, or a folder with the files that [`Folder`] creates in it. Returns `false` if it is still there. An
+/// error here would hide the one that led to this.
 fn remove(path: &Path) -> bool {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder { remove_folder(path) } else { fs::remove_file(path) };
     removed.is_ok()
 }
 
-/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a number, or
-/// the journal.
+/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a
+/// number, or the journal.
 fn remove_folder(path: &Path) -> io::Result<()> {
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
     let is_number = |name: &OsStr| {
@@ -361,8 +361,8 @@ impl Journal {
     }
 }
 
-/// Calls `finish` with the journal of each set for `target` that a killed process left after it began to place files, and
-/// removes what is left of it.
+/// Calls `finish` with the journal of each set for `target` that a killed process left after it began to place files,
+/// and removes what is left of it.
 #[cfg(feature = "shards")]
 pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
     let _live = live();
@@ -420,8 +420,8 @@ enum LeftFile {
 
 /// Removes a temporary file or folder whose writer does not live.
 ///
-/// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it than
-/// temporary files.
+/// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it
+/// than temporary files.
 fn remove_left(path: &Path) -> LeftFile {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -458,8 +458,8 @@ fn is_ours_to_remove(metadata: &fs::Metadata) -> bool {
     {
         use std::os::unix::fs::MetadataExt;
 
-        // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that it
-        // is to replace.
+        // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that
+        // it is to replace.
         let is_owner = metadata.uid() == rustix::process::geteuid().as_raw();
         match metadata.file_type() {
             kind if kind.is_file() => metadata.nlink() <= 1,

@@ -65,8 +65,8 @@ impl Buffer {
         Self { integers, len: 0 }
     }
 
-    /// Copies bytes from any address. Aborts without memory for them, as a `Vec` does: bytes of a mapped file can be more
-    /// than there is memory for, and are copied by [`try_from_slice`](Self::try_from_slice).
+    /// Copies bytes from any address. Aborts without memory for them, as a `Vec` does: bytes of a mapped file can be
+    /// more than there is memory for, and are copied by [`try_from_slice`](Self::try_from_slice).
     pub(crate) fn from_slice(element: usize, bytes: &[u8]) -> Self {
         let integers = match element {
             2 => IntegerVec::B2(copied(bytes)),
@@ -311,8 +311,8 @@ pub(crate) fn try_reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), Inva
         .map_err(|_| out_of_memory(items.len().saturating_add(more).saturating_mul(size_of::<T>())))
 }
 
-/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise, but a few items are allocated as their
-/// names and headers are, which takes a third of the instructions.
+/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise, but a few items are allocated as
+/// their names and headers are, which takes a third of the instructions.
 #[inline]
 pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, InvalidTensor> {
     /// The most bytes that are a few.

@@ -1,5 +1,5 @@
-//! Readers and writers of others, whose counts are not trusted: the standard library panics if one returns more bytes than it
-//! was given.
+//! Readers and writers of others, whose counts are not trusted: the standard library panics if one returns more bytes
+//! than it was given.
 
 use std::io::{self, Read, Write};
 

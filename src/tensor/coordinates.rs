@@ -12,7 +12,8 @@ impl TensorInfo {
     }
 }
 
-/// Checks the coordinates in the bytes of a tensor in COO layout, which other layouts do not have, and that bools are 0 or 1.
+/// Checks the coordinates in the bytes of a tensor in COO layout, which other layouts do not have, and that bools are 0
+/// or 1.
 #[inline]
 pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor> {
     if let Layout::Coo { entries } = info.layout {
@@ -54,8 +55,8 @@ pub(crate) fn index_bytes(info: &TensorInfo) -> usize {
 }
 
 impl InvalidTensor {
-    /// Returns the offset of the mistake in the payload of a tensor; 0 if it is all of it. The length of the payload was
-    /// checked.
+    /// Returns the offset of the mistake in the payload of a tensor; 0 if it is all of it. The length of the payload
+    /// was checked.
     pub(crate) fn offset_in(&self, info: &TensorInfo) -> usize {
         let is_sparse = matches!(info.layout, Layout::Coo { .. });
         match self {

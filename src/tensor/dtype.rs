@@ -26,7 +26,8 @@ use bytemuck::{Pod, Zeroable};
 ///   - `Quantized`: one integer to a block, of which we do not know the scale.
 ///   - `Opaque`: packed or uninterpreted bits.
 ///   - `Complex`: a real and an imaginary part.
-///   - `Block`: blocks of bytes that stand for several elements. There is no scalar, and so no compiled code for the row.
+///   - `Block`: blocks of bytes that stand for several elements. There is no scalar, and so no compiled code for the
+///     row.
 /// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype; `()` for `Block`. Those of
 ///   `Float8`, `Quantized` and `Opaque` are declared from this list too, under the name of the variant.
 /// - `bits`: the integer that has the bits of an element, or of each part of a complex number; `u8` for `Block`.
@@ -239,7 +240,8 @@ impl Dtype {
         self.row().unit
     }
 
-    /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on overflow.
+    /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on
+    /// overflow.
     ///
     /// ```
     /// use tensorfile::Dtype;

@@ -10,8 +10,8 @@ use super::{Buffer, Dtype, InvalidTensor};
 
 /// A Rust scalar that has a [`Dtype`].
 ///
-/// This trait is sealed: there is one scalar for each dtype, except for those whose blocks have several elements, such as
-/// [`Dtype::F4`].
+/// This trait is sealed: there is one scalar for each dtype, except for those whose blocks have several elements, such
+/// as [`Dtype::F4`].
 ///
 /// ```
 /// use ndarray::Array1;
@@ -37,14 +37,15 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'st
     #[doc(hidden)]
     fn view_le_bytes(bytes: &[u8]) -> Option<Result<&[Self], InvalidTensor>>;
 
-    /// Returns the bytes of `elements`, to be overwritten by any little-endian bytes. `None` if not all are elements, or the
-    /// host is big-endian.
+    /// Returns the bytes of `elements`, to be overwritten by any little-endian bytes. `None` if not all are elements,
+    /// or the host is big-endian.
     #[doc(hidden)]
     fn le_bytes_mut(_elements: &mut [Self]) -> Option<&mut [u8]> {
         None
     }
 
-    /// Converts the little-endian bytes in a buffer to elements, without a copy if it was made for elements of this size.
+    /// Converts the little-endian bytes in a buffer to elements, without a copy if it was made for elements of this
+    /// size.
     ///
     /// The bytes must be whole elements.
     #[doc(hidden)]

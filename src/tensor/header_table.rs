@@ -8,8 +8,8 @@ pub(crate) struct HeaderTable {
     all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header that was added or found last.
     last: u32,
-    /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a model
-    /// are alike.
+    /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a
+    /// model are alike.
     next: [u32; Self::RECENT],
     /// The numbers of those that were added or found before, by a part of their hash.
     recent: [u32; Self::RECENT],

@@ -47,7 +47,8 @@ impl TensorInfo {
         Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
     }
 
-    /// Describes a tensor of `bytes` bytes whose dtype this crate does not know. `tag` is what the file calls the dtype.
+    /// Describes a tensor of `bytes` bytes whose dtype this crate does not know. `tag` is what the file calls the
+    /// dtype.
     #[must_use]
     pub fn unknown(tag: &str, shape: impl Into<Shape>, bytes: usize) -> Self {
         Self {
@@ -57,8 +58,8 @@ impl TensorInfo {
         }
     }
 
-    /// Describes a tensor of an unknown dtype that `format` can write again. `stored` is what it writes: all that a header
-    /// has of the dtype, in a form of the format's own.
+    /// Describes a tensor of an unknown dtype that `format` can write again. `stored` is what it writes: all that a
+    /// header has of the dtype, in a form of the format's own.
     pub(crate) fn unknown_in(format: &str, tag: &str, stored: &[u8], shape: impl Into<Shape>, bytes: usize) -> Self {
         let stored = [format.as_bytes(), b"\0", stored].concat().into_boxed_slice();
         Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), stored, bytes) }
@@ -117,8 +118,8 @@ impl TensorInfo {
         }
     }
 
-    /// Returns the size of the integers for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not a run
-    /// of elements.
+    /// Returns the size of the integers for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not
+    /// a run of elements.
     pub(crate) fn unit_bytes(&self) -> usize {
         match self.layout {
             Layout::RowMajor | Layout::DimOrder(_) => self.dtype.unit_bytes(),
@@ -132,8 +133,8 @@ impl TensorInfo {
         self.any_bytes() == Some(bytes)
     }
 
-    /// Returns the length of a payload in bytes, if any bytes of that length are one: the tensor is dense and in row-major
-    /// order, and all bits of an element have a meaning.
+    /// Returns the length of a payload in bytes, if any bytes of that length are one: the tensor is dense and in
+    /// row-major order, and all bits of an element have a meaning.
     #[inline]
     pub(crate) fn any_bytes(&self) -> Option<usize> {
         let is_simple = matches!(self.layout, Layout::RowMajor) && self.dtype != Dtype::Bool;
@@ -162,7 +163,8 @@ impl TensorInfo {
         }
     }
 
-    /// Checks that a payload has `found` bytes, that the dim order has the rank of the shape, and that blocks are whole.
+    /// Checks that a payload has `found` bytes, that the dim order has the rank of the shape, and that blocks are
+    /// whole.
     #[inline]
     pub(crate) fn check_payload(&self, found: u64) -> Result<(), InvalidTensor> {
         self.check_blocks()?;
@@ -227,17 +229,17 @@ pub enum Layout {
     DimOrder(DimOrder),
     /// Sparse, with a coordinate for each stored element.
     ///
-    /// The payload is `entries × rank` indices of 64 bits, `entries` as 64 bits, and `entries` elements. The Binary Tensor
-    /// Format stores exactly these bytes, so a view can borrow them.
+    /// The payload is `entries × rank` indices of 64 bits, `entries` as 64 bits, and `entries` elements. The Binary
+    /// Tensor Format stores exactly these bytes, so a view can borrow them.
     Coo {
         /// The number of stored elements.
         entries: usize,
     },
     /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
     Blob,
-    /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is that
-    /// in the file. The elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap) hold the
-    /// bytes, and the format that they come from writes them again.
+    /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is
+    /// that in the file. The elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap)
+    /// hold the bytes, and the format that they come from writes them again.
     Unknown(Box<UnknownDtype>),
 }
 
@@ -498,7 +500,8 @@ pub enum InvalidTensor {
         /// The byte.
         found: u8,
     },
-    /// There is not enough memory for the payload. [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) is the same.
+    /// There is not enough memory for the payload. [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) is the
+    /// same.
     OutOfMemory {
         /// The number of bytes that could not be allocated.
         bytes: u64,

@@ -5,8 +5,9 @@ use super::{Tensor, TensorInfo};
 
 /// Named tensors in the order of the file.
 ///
-/// Holds any file in which no name repeats, without a struct that describes it. Tensors of a file without names are named
-/// after their position, `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
+/// Holds any file in which no name repeats, without a struct that describes it. Tensors of a file without names are
+/// named after their position, `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same
+/// order.
 ///
 /// ```
 /// use ndarray::array;
@@ -137,7 +138,8 @@ impl TensorMap {
         self.0.iter()
     }
 
-    /// Iterates over the names in order, as [`names`](Self::names) does; the name that maps of the standard library use.
+    /// Iterates over the names in order, as [`names`](Self::names) does; the name that maps of the standard library
+    /// use.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.names()
     }

@@ -5,8 +5,8 @@ use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, Te
 
 /// A tensor that owns its bytes, with a dtype known at run time.
 ///
-/// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) that shared them in the file they were read
-/// from, if that was in memory.
+/// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) that shared them in the file they were
+/// read from, if that was in memory.
 ///
 /// ```
 /// use ndarray::array;

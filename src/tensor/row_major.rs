@@ -22,9 +22,9 @@ const CACHE_LINE: usize = 64;
 
 /// Writes the elements of a dense tensor in row-major order.
 ///
-/// `bytes` holds the elements of the shape in the given dim order, of `element` bytes each. Long runs in row-major order
-/// are written without a copy, all other elements in batches of up to 64 KiB. Transposing takes 128 KiB of memory, and up
-/// to 4 MiB for long rows.
+/// `bytes` holds the elements of the shape in the given dim order, of `element` bytes each. Long runs in row-major
+/// order are written without a copy, all other elements in batches of up to 64 KiB. Transposing takes 128 KiB of
+/// memory, and up to 4 MiB for long rows.
 pub(crate) fn write_row_major(
     bytes: &[u8],
     element: usize,
@@ -97,8 +97,8 @@ where
     let (outer, inner) = dims.split_at(in_memory);
     let (rows, inner) = (inner[0].len, &inner[1..]);
     let row: usize = inner.iter().map(|dim| dim.len).product();
-    // Neighbours in memory are in different rows, so several rows are gathered together: one for each element of a cache
-    // line, or more if they are short.
+    // Neighbours in memory are in different rows, so several rows are gathered together: one for each element of a
+    // cache line, or more if they are short.
     let together = (BLOCK / (row * SIZE)).max(CACHE_LINE / SIZE).min(LONG_ROWS / (row * SIZE)).min(rows);
     if together < 2 {
         return write_one_by_one(elements, dims, out);

@@ -1,7 +1,7 @@
 //! Sorting through one function that is not generic.
 //!
-//! The standard library's sorts are compiled for each type and each comparison, and are large. `benches/compile` shows the
-//! code of programs that load and save.
+//! The standard library's sorts are compiled for each type and each comparison, and are large. `benches/compile` shows
+//! the code of programs that load and save.
 
 use std::cmp::Ordering;
 
@@ -24,8 +24,8 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
         order.sort_unstable();
         return order;
     }
-    // Hashes and offsets are spread evenly. With about as many buckets as numbers, by the upper bits in which they differ, few
-    // are left to be compared.
+    // Hashes and offsets are spread evenly. With about as many buckets as numbers, by the upper bits in which they
+    // differ, few are left to be compared.
     let different = numbers.iter().fold(0, |different, number| different | (number ^ numbers[0]));
     let same_bits = different.leading_zeros();
     let unused = (u64::BITS - same_bits).saturating_sub(numbers.len().ilog2() + 1);

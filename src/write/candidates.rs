@@ -1,9 +1,9 @@
 //! Bytes that are stored once for several tensors.
 //!
-//! Planning finds the candidates: tensors with the same storage id, tensors of the same length if equal bytes are shared,
-//! and tensors that their type ties to another. Equal ids prove nothing, because memory is reused. One more pass over the
-//! tensors therefore compares the digests of the candidates. Writing computes the digests again, so a tensor that changed
-//! in between is an error instead of a corrupt file.
+//! Planning finds the candidates: tensors with the same storage id, tensors of the same length if equal bytes are
+//! shared, and tensors that their type ties to another. Equal ids prove nothing, because memory is reused. One more
+//! pass over the tensors therefore compares the digests of the candidates. Writing computes the digests again, so a
+//! tensor that changed in between is an error instead of a corrupt file.
 
 use std::hash::RandomState;
 

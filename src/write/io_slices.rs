@@ -54,7 +54,8 @@ impl IoSlices<'_> {
         self.bytes
     }
 
-    /// Returns the number of bytes that were copied: headers, padding, and payloads that are small or had to be converted.
+    /// Returns the number of bytes that were copied: headers, padding, and payloads that are small or had to be
+    /// converted.
     #[must_use]
     pub fn copied_bytes(&self) -> usize {
         self.copied.len()

@@ -6,8 +6,9 @@ use crate::error::{Result, cannot_store};
 
 /// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
 ///
-/// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A tensor
-/// that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is planned.
+/// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A
+/// tensor that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is
+/// planned.
 ///
 /// ```
 /// use tensorfile::format::{FileLayout, PlannedTensors};
@@ -78,8 +79,8 @@ impl FileLayout {
         self.tensors.as_slice().iter().map(|tensor| tensor.payload)
     }
 
-    /// Sets [`begin`](Self::begin), from whose end all offsets counted until now: a header that states offsets has no length
-    /// before they are known.
+    /// Sets [`begin`](Self::begin), from whose end all offsets counted until now: a header that states offsets has no
+    /// length before they are known.
     ///
     /// ```
     /// use tensorfile::write::FileLayout;

@@ -1,4 +1,5 @@
-//! Tensors that begin as the list of embedded names does. In a file without names, the last tensor would be read as that list.
+//! Tensors that begin as the list of embedded names does. In a file without names, the last tensor would be read as
+//! that list.
 
 use std::io::{self, Write};
 

@@ -9,8 +9,9 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
 ///
-/// Tensors are sent to make the plan, and then once more to its [writer](Self::writer). Those that are not the same then are
-/// an error. Before that, payloads are only looked at to find those that can be stored once, in formats that share bytes.
+/// Tensors are sent to make the plan, and then once more to its [writer](Self::writer). Those that are not the same
+/// then are an error. Before that, payloads are only looked at to find those that can be stored once, in formats that
+/// share bytes.
 ///
 /// ```
 /// use tensorfile::{TensorMap, ten};

@@ -252,7 +252,8 @@ impl PlannedTensors {
         self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
     }
 
-    /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor itself.
+    /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor
+    /// itself.
     ///
     /// ```
     /// use ndarray::Array1;
@@ -272,8 +273,8 @@ impl PlannedTensors {
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
     /// `alignment` bytes of its length.
     ///
-    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. It is called once for all
-    /// tensors in which both are the same. The result lacks `begin` and `end`.
+    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. It is called once
+    /// for all tensors in which both are the same. The result lacks `begin` and `end`.
     ///
     /// # Errors
     ///
@@ -358,8 +359,8 @@ impl PlannedTensors {
         payload_bytes.map(|bytes| (*bytes as u64).checked_next_multiple_of(alignment)).collect()
     }
 
-    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not padded.
-    /// Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
+    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not
+    /// padded. Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
     pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
         for i in (0..self.len()).filter(|i| self.info(*i).unknown_dtype().is_some()) {

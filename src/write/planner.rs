@@ -34,7 +34,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Plans the file of some tensors, in an empty plan. A plan is large, and to move it takes longer than to add a tensor.
+    /// Plans the file of some tensors, in an empty plan. A plan is large, and to move it takes longer than to add a
+    /// tensor.
     pub(crate) fn fill(&mut self, tensors: &dyn Tensors) -> Result<()> {
         let filled = self.add_all(tensors).and_then(|()| self.lay_out());
         filled.map_err(|error| error.in_format(self.encode().spec().name))

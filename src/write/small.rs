@@ -1,10 +1,11 @@
 //! Files of a few small tensors, written in one pass.
 //!
-//! A message or a small struct is sent once: payloads are copied into the file while they come, each after its header if the
-//! format has headers there, and the index is made at the end. There is no plan, no hash map and no allocation per tensor.
+//! A message or a small struct is sent once: payloads are copied into the file while they come, each after its header
+//! if the format has headers there, and the index is made at the end. There is no plan, no hash map and no allocation
+//! per tensor.
 //!
-//! All other values are sent twice, to make a [`Plan`](super::Plan) and to write it. So are values with anything unusual
-//! about them, and those that cannot be stored: planning finds the error.
+//! All other values are sent twice, to make a [`Plan`](super::Plan) and to write it. So are values with anything
+//! unusual about them, and those that cannot be stored: planning finds the error.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// The most tensors of a small file: names are compared with each other.
 const MOST_TENSORS: usize = 32;
 
-/// The most bytes of all payloads of a small file: they may be moved once, which takes as long as a third of a microsecond.
+/// The most bytes of all payloads of a small file: they may be moved once, which takes as long as a third of a
+/// microsecond.
 const MOST_BYTES: usize = 64 << 10;
 
 /// Writes the file of a few small tensors to an empty buffer. Returns whether it is one; otherwise the buffer is empty.

@@ -8,7 +8,8 @@ use crate::tensor::TensorInfo;
 
 /// How a format writes a file of a few small tensors. The bytes are those of the planned file.
 pub trait SmallFormat {
-    /// Returns the length of what comes before the first record or payload, if `tensors` tensors come. It may be a guess.
+    /// Returns the length of what comes before the first record or payload, if `tensors` tensors come. It may be a
+    /// guess.
     fn front_bytes(&self, tensors: usize) -> usize;
 
     /// Returns the number that the length of each payload is padded to a multiple of. The last one is padded too, if

@@ -99,8 +99,8 @@ impl<'a> From<(&'a str, String)> for Finding<'a> {
     }
 }
 
-/// Writes findings of one kind: a title, and a line for each. Findings that differ only in the numbers of their names take
-/// one line.
+/// Writes findings of one kind: a title, and a line for each. Findings that differ only in the numbers of their names
+/// take one line.
 fn section<'a>(f: &mut Formatter<'_>, title: &str, findings: &mut dyn Iterator<Item = Finding<'a>>) -> fmt::Result {
     let mut groups: IndexMap<(String, String, Option<String>), Vec<Finding<'a>>> = IndexMap::new();
     for finding in findings {

@@ -9,7 +9,8 @@ pub(crate) use pattern::{fill, pattern};
 
 use crate::tensor::TensorInfo;
 
-/// A comparison of a file's index with a type's [`Schema`](crate::model::Schema): every mismatch, before any payload is read.
+/// A comparison of a file's index with a type's [`Schema`](crate::model::Schema): every mismatch, before any payload is
+/// read.
 ///
 /// Displayed, it is a text in which findings that many items of a list have in common take one line. Serialized, it is
 /// complete.
@@ -36,8 +37,9 @@ use crate::tensor::TensorInfo;
 /// );
 /// ```
 ///
-/// Some errors depend on payloads and keys, which are not compared: numbers that the dtype of a `cast` cannot hold, bytes
-/// that are not a `bool`, bytes that are not aligned for a view, and keys that the key type of a map does not accept.
+/// Some errors depend on payloads and keys, which are not compared: numbers that the dtype of a `cast` cannot hold,
+/// bytes that are not a `bool`, bytes that are not aligned for a view, and keys that the key type of a map does not
+/// accept.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct LoadReport {
@@ -55,7 +57,8 @@ pub struct LoadReport {
     pub wrong_dtype: Vec<Misfit>,
     /// Tensors with another rank or other dims than the type, in the order of the file.
     pub wrong_shape: Vec<Misfit>,
-    /// Tensors with another layout than the type, or in the place of a struct, a map or a list, in the order of the file.
+    /// Tensors with another layout than the type, or in the place of a struct, a map or a list, in the order of the
+    /// file.
     pub wrong_layout: Vec<Misfit>,
     /// Missing items in the middle of lists.
     pub gaps: Vec<Gap>,
@@ -63,8 +66,8 @@ pub struct LoadReport {
     pub missing_metadata: Vec<MissingMetadata>,
     /// Entries of metadata whose values the type cannot hold, in the order of the type.
     pub invalid_metadata: Vec<InvalidMetadata>,
-    /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a name
-    /// has too many parts. Or none of its tensors fits, although all of the type's may be missing.
+    /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a
+    /// name has too many parts. Or none of its tensors fits, although all of the type's may be missing.
     pub refused: Option<String>,
 }
 
@@ -229,8 +232,8 @@ pub struct Gap {
 }
 
 impl LoadReport {
-    /// Returns `true` if the type can be read from the file. It is `false` if the file has tensors and metadata of which the
-    /// type takes nothing.
+    /// Returns `true` if the type can be read from the file. It is `false` if the file has tensors and metadata of
+    /// which the type takes nothing.
     ///
     /// ```
     /// use ndarray::{Array1, array};

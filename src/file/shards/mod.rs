@@ -8,13 +8,15 @@
 //!
 //! # Specification
 //!
-//! There is none. `transformers` and `huggingface_hub` write such indexes of safetensors files. We read and write them for
-//! every format that stores names.
+//! There is none. `transformers` and `huggingface_hub` write such indexes of safetensors files. We read and write them
+//! for every format that stores names.
 //!
 //! # Deviations
 //!
-//! - As other readers, we leave out tensors that the index does not list, or lists in another shard. There is a warning.
-//! - Shards of GGUF also state their numbers, as llama.cpp expects it. Such files are opened as one without an index too.
+//! - As other readers, we leave out tensors that the index does not list, or lists in another shard. There is a
+//!   warning.
+//! - Shards of GGUF also state their numbers, as llama.cpp expects it. Such files are opened as one without an index
+//!   too.
 //! - Two entries of the same name are an error. In most JSON readers the later one wins.
 
 mod index;

@@ -42,8 +42,8 @@ impl NumberedName {
     }
 }
 
-/// Returns the paths of all files of a model, one of which states that it is a part. `None` if its name does not lead to the
-/// others, or they are not there.
+/// Returns the paths of all files of a model, one of which states that it is a part. `None` if its name does not lead
+/// to the others, or they are not there.
 pub(in crate::file) fn all_parts(path: &Path, part: &FilePart) -> Option<Vec<PathBuf>> {
     let numbered = NumberedName::parse(path)?;
     if numbered.count != part.count || numbered.number.checked_sub(1) != Some(part.index) {

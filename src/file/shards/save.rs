@@ -31,11 +31,11 @@ pub(in crate::file) struct Split {
 /// The names of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`: the number of the set is
-    /// last, so that no other path has a shard of that name.
+    /// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`: the number of the
+    /// set is last, so that no other path has a shard of that name.
     SetLast,
-    /// `m-00001-of-00003.gguf`; in the second set, `m.2-00001-of-00003.gguf`: software that finds the other files by the name
-    /// of one wants the numbers at the end.
+    /// `m-00001-of-00003.gguf`; in the second set, `m.2-00001-of-00003.gguf`: software that finds the other files by
+    /// the name of one wants the numbers at the end.
     SetFirst,
 }
 
@@ -96,7 +96,8 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
     Ok(Files::Shards(Split { all, shard_of, shards: plans, bytes, naming }))
 }
 
-/// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of all.
+/// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of
+/// all.
 fn assign(payloads: impl Iterator<Item = (u64, usize)>, max_bytes: u64) -> (Vec<usize>, u64) {
     let (mut shard_of, mut shard, mut filled, mut all) = (Vec::new(), 0, 0_u64, 0_u64);
     for (i, (bytes, owner)) in payloads.enumerate() {
@@ -255,8 +256,8 @@ impl OldSet {
 
     /// Returns names for a new set, none of which the old index names.
     ///
-    /// There are two such sets for a number of shards, which take turns. So a set without an index, as a crash leaves, is
-    /// overwritten by the next save.
+    /// There are two such sets for a number of shards, which take turns. So a set without an index, as a crash leaves,
+    /// is overwritten by the next save.
     fn other_names(&self, path: &Path, naming: Naming, shards: usize) -> Result<Vec<String>> {
         let mut set = 1;
         loop {

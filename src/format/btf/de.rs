@@ -19,7 +19,8 @@ pub(super) struct Reader {
     count: usize,
     /// The last record, from its header to the end of its payload.
     last: Option<Range<u64>>,
-    /// The records read so far, if they are not in the order of the file. If they are, each begins after the one before.
+    /// The records read so far, if they are not in the order of the file. If they are, each begins after the one
+    /// before.
     unordered: Option<Vec<Range<u64>>>,
     /// The end of the last record and its padding, or of the table.
     end: u64,

@@ -51,7 +51,8 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
 
 /// Reads a record up to its payload. Returns also the layout number.
 ///
-/// `end` is where the record ends at the latest, if that is known. Without it, the end of an unknown dtype is not known.
+/// `end` is where the record ends at the latest, if that is known. Without it, the end of an unknown dtype is not
+/// known.
 pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -> Result<(TensorInfo, u8)> {
     let start = cursor.offset();
     let rank = cursor.u64()?;

@@ -19,12 +19,13 @@
 //! dtypes and shapes are checked at every step, and decide which `Option`s are present and how long lists are. If they
 //! leave a choice, the result is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess.
 //! [`Options::embed_names`] adds a last tensor of bytes that holds all names. Other readers see it as a tensor, this
-//! crate takes the names from it. In a file without names, the last tensor must not begin as such a list does, which is an
-//! error when it is written.
+//! crate takes the names from it. In a file without names, the last tensor must not begin as such a list does, which is
+//! an error when it is written.
 //!
 //! # Deviations
 //!
-//! - The document lists the dtypes 0 to 5. TFRT's code also has 6 to 9, unsigned integers. All ten are read and written.
+//! - The document lists the dtypes 0 to 5. TFRT's code also has 6 to 9, unsigned integers. All ten are read and
+//!   written.
 //! - The document gives COO the layout number 2, TFRT's code 1. Both are read. 2 is written, or 1 with
 //!   [`Options::tfrt_coo`]. TFRT's code skips tensors with the number 2.
 //! - The document does not mention the order of records. They are read in any order, with gaps between them and with

@@ -140,8 +140,8 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
     Ok(Rewritten { begin, kept: data.min(end)..end, end: Vec::new() })
 }
 
-/// Reads a header, and adds its tensors to the index, in the order of their data. Their ranges count from the offset of the
-/// data on.
+/// Reads a header, and adds its tensors to the index, in the order of their data. Their ranges count from the offset of
+/// the data on.
 fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut Index) -> Result<FileHeader> {
     /// The length of the shortest description of a tensor: no name, rank 0, the type and the offset.
     const SHORTEST: u64 = 8 + 4 + 4 + 8;
@@ -255,8 +255,8 @@ fn tensor(
     Ok((info, start..end, place))
 }
 
-/// Gives the tensors of an unknown dtype the bytes up to where the next one begins, or up to the end of the file, of which
-/// `left` bytes are data.
+/// Gives the tensors of an unknown dtype the bytes up to where the next one begins, or up to the end of the file, of
+/// which `left` bytes are data.
 fn set_unknown_ends(index: &mut Index, places: &[u64], left: Option<u64>) -> Result<()> {
     for (i, place) in places.iter().enumerate() {
         let entry = index.entry(i);

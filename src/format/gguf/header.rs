@@ -81,8 +81,8 @@ pub(super) fn unknown(tag: u32, alignment: u64, shape: Shape) -> TensorInfo {
     TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, 0)
 }
 
-/// Describes a tensor of a big-endian file whose blocks have numbers of several sizes. It is not written, as it would be read
-/// as little-endian.
+/// Describes a tensor of a big-endian file whose blocks have numbers of several sizes. It is not written, as it would
+/// be read as little-endian.
 pub(super) fn big_endian_blocks(info: &TensorInfo) -> TensorInfo {
     let bytes = info.payload_bytes().unwrap_or(usize::MAX);
     let dtype = info.unknown_dtype().unwrap_or(info.dtype.name());
@@ -95,8 +95,8 @@ fn stored(info: &TensorInfo) -> Option<(u32, u64)> {
     Some((u32::from_le_bytes(*tag), u64::from_le_bytes(alignment.try_into().ok()?)))
 }
 
-/// Refuses a tensor of an unknown type for a file of a smaller alignment than it comes from: its bytes may end with padding,
-/// and ggml expects the next tensor where the padding for the alignment ends.
+/// Refuses a tensor of an unknown type for a file of a smaller alignment than it comes from: its bytes may end with
+/// padding, and ggml expects the next tensor where the padding for the alignment ends.
 pub(super) fn check_alignment(info: &TensorInfo, alignment: u64) -> Result<(), ErrorKind> {
     match stored(info) {
         Some((_, padded)) if padded > alignment => {

@@ -414,8 +414,8 @@ fn number<T, const N: usize>(mut bytes: [u8; N], is_big_endian: bool, of_bytes: 
     of_bytes(bytes)
 }
 
-/// Turns the bytes of a big-endian value, which was read before, into those of a little-endian one. Returns the bytes after
-/// it.
+/// Turns the bytes of a big-endian value, which was read before, into those of a little-endian one. Returns the bytes
+/// after it.
 fn swap_value(kind: u32, bytes: &mut [u8]) -> &mut [u8] {
     /// Swaps the number at the beginning. Returns it and the bytes after it.
     fn swap(bytes: &mut [u8], size: usize) -> (u64, &mut [u8]) {

@@ -9,60 +9,64 @@
 //! ```
 //!
 //! All numbers are little-endian. Dims are innermost first in the file; shapes here are row-major, with the innermost
-//! dim last. Offsets count from the start of the data, and are multiples of the alignment: the entry `general.alignment`,
-//! or 32.
+//! dim last. Offsets count from the start of the data, and are multiples of the alignment: the entry
+//! `general.alignment`, or 32.
 //!
 //! # Specification
 //!
-//! [`docs/gguf.md`](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml, and its `src/gguf.cpp`. Versions
-//! 2 and 3, which have the same bytes, are read, and version 3 is written.
+//! [`docs/gguf.md`](https://github.com/ggml-org/ggml/blob/master/docs/gguf.md) of ggml, and its `src/gguf.cpp`.
+//! Versions 2 and 3, which have the same bytes, are read, and version 3 is written.
 //!
 //! # Dtypes
 //!
-//! Quantized types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of a
-//! row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a multiple
-//! of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to the start
-//! of the next tensor, with the padding before it. They are written again, to a file of the same alignment or a larger one.
+//! Quantized types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of
+//! a row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a
+//! multiple of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to
+//! the start of the next tensor, with the padding before it. They are written again, to a file of the same alignment or
+//! a larger one.
 //!
 //! # Metadata
 //!
-//! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings in
-//! quotes. Arrays are whole, however long they are.
+//! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings
+//! in quotes. Arrays are whole, however long they are.
 //!
-//! Entries that are given as text are written as strings. Programs that expect a number there, as llama.cpp does for most
-//! keys, refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with
+//! Entries that are given as text are written as strings. Programs that expect a number there, as llama.cpp does for
+//! most keys, refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with
 //! `#[tensor(metadata)]` are written with their own types, and entries of another GGUF file keep theirs, arrays
 //! included, with [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata).
 //!
 //! # Names
 //!
 //! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and up to 65,535 when they are
-//! read. [`Options::long_names`] writes up to 127 bytes, for builds of ggml with a higher limit. A name with NUL in it is not written. Names cannot be embedded, as the format has no `u8`.
+//! read. [`Options::long_names`] writes up to 127 bytes, for builds of ggml with a higher limit. A name with NUL in it
+//! is not written. Names cannot be embedded, as the format has no `u8`.
 //!
 //! # Deviations
 //!
 //! - The specification lets names have 64 bytes; ggml reads 63.
 //! - ggml requires tensors in the order of their data, without gaps but for padding. Any order and gaps are read, and
 //!   tensors come in the order of their data. The padding after the last one may be missing.
-//! - ggml refuses a file with a type that it does not know. Here only that tensor cannot be read. In a stream, whose end
-//!   is not known, it must not be the last one.
-//! - ggml takes any `bool` but 0 for true. The specification calls others than 0 and 1 invalid, and they are errors here.
-//! - The specification wants an alignment that is a multiple of 8, and keys of lower-case words. As in ggml, an alignment
-//!   is any power of two, and a key anything but empty. Keys are written if they are ASCII.
+//! - ggml refuses a file with a type that it does not know. Here only that tensor cannot be read. In a stream, whose
+//!   end is not known, it must not be the last one.
+//! - ggml takes any `bool` but 0 for true. The specification calls others than 0 and 1 invalid, and they are errors
+//!   here.
+//! - The specification wants an alignment that is a multiple of 8, and keys of lower-case words. As in ggml, an
+//!   alignment is any power of two, and a key anything but empty. Keys are written if they are ASCII.
 //! - The specification has arrays in arrays, and ggml does not read them. They are read here up to a depth of 4.
 //! - Strings that are not UTF-8, as some tokenizers have, are read with replacement characters.
-//! - `q8_1` has blocks of 36 bytes in ggml, and of 40 in the Python package `gguf`. Files do not hold it. It is ggml's here.
-//! - Big-endian files are read, except for tensors in blocks, which are listed as unknown. They need the feature `npy`. They
-//!   are not written.
+//! - `q8_1` has blocks of 36 bytes in ggml, and of 40 in the Python package `gguf`. Files do not hold it. It is ggml's
+//!   here.
+//! - Big-endian files are read, except for tensors in blocks, which are listed as unknown. They need the feature `npy`.
+//!   They are not written.
 //!
 //! # Models in several files
 //!
-//! llama.cpp splits a model into files with names such as `m-00001-of-00002.gguf`, which state their number in `split.no`,
-//! `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one, whichever is named, if
-//! they lie next to each other. Otherwise, and in memory and streams, a file is opened alone, with a
-//! [warning](crate::report::WarningKind::Part). These entries are about the file and not about the model: they are not among
-//! [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that no copy says that it is a part. Shards that are
-//! [saved](crate::SaveOptions::max_shard_bytes) have them.
+//! llama.cpp splits a model into files with names such as `m-00001-of-00002.gguf`, which state their number in
+//! `split.no`, `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one,
+//! whichever is named, if they lie next to each other. Otherwise, and in memory and streams, a file is opened alone,
+//! with a [warning](crate::report::WarningKind::Part). These entries are about the file and not about the model: they
+//! are not among [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that no copy says that it is a
+//! part. Shards that are [saved](crate::SaveOptions::max_shard_bytes) have them.
 //!
 //! # Limits
 //!
@@ -246,8 +250,8 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 
 /// Reads the metadata of a file in memory as text, in the order of the file. The whole header is checked.
 ///
-/// The [module](self#metadata) tells how arrays and numbers read. Of a model in several files, this also has the entries
-/// about them, such as `split.count`.
+/// The [module](self#metadata) tells how arrays and numbers read. Of a model in several files, this also has the
+/// entries about them, such as `split.count`.
 ///
 /// ```
 /// use tensorfile::{TensorMap, gguf};
@@ -295,8 +299,8 @@ impl Options {
         self
     }
 
-    /// Sets whether names of 64 to 127 bytes are written too, which only builds of ggml with a higher limit read, such as those
-    /// of stable-diffusion.cpp. Default: `false`, and a longer name than 63 bytes is an error.
+    /// Sets whether names of 64 to 127 bytes are written too, which only builds of ggml with a higher limit read, such
+    /// as those of stable-diffusion.cpp. Default: `false`, and a longer name than 63 bytes is an error.
     ///
     /// ```
     /// use std::collections::BTreeMap;

@@ -86,8 +86,8 @@ fn escape(text: &str) -> Option<(char, usize)> {
 
 /// Parses the text of a header: a dict with each of its keys once, and blanks.
 ///
-/// Keys and the names of dtypes have no escapes, and integers may end with `L`, as Python 2 writes them. numpy ends the text
-/// with a newline, which some others do not. The time is linear in the length.
+/// Keys and the names of dtypes have no escapes, and integers may end with `L`, as Python 2 writes them. numpy ends the
+/// text with a newline, which some others do not. The time is linear in the length.
 pub(super) fn parse(text: &[u8]) -> Result<Dict, ErrorKind> {
     let mut parser = Parser { rest: text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);

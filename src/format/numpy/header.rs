@@ -49,8 +49,8 @@ const LETTERS: &[(&str, Dtype)] = &[
     ("D", Dtype::C128),
 ];
 
-/// Names that numpy takes without a byte order, some of them of dtypes that `ml_dtypes` adds. Left out are those of C, whose
-/// sizes depend on the machine.
+/// Names that numpy takes without a byte order, some of them of dtypes that `ml_dtypes` adds. Left out are those of C,
+/// whose sizes depend on the machine.
 const NAMES: &[(&str, Dtype)] = &[
     ("bool", Dtype::Bool),
     ("bool_", Dtype::Bool),
@@ -128,8 +128,9 @@ pub(super) const UNKNOWN_DTYPES: &str = "numpy";
 /// The version whose text is UTF-8. That of others is Latin-1.
 const UTF_8: u8 = 3;
 
-/// Reads the header of an array after its [magic](MAGIC). `read` fills its argument with the next bytes. Errors lack the
-/// offset. The inner error is that of a header that numpy does not read either, or that this crate does not understand.
+/// Reads the header of an array after its [magic](MAGIC). `read` fills its argument with the next bytes. Errors lack
+/// the offset. The inner error is that of a header that numpy does not read either, or that this crate does not
+/// understand.
 pub(super) fn read(
     read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     limits: &Limits,
@@ -193,8 +194,8 @@ fn column_major(rank: usize) -> Layout {
     Layout::from_dim_order(&order).expect("each dim is there once")
 }
 
-/// Returns the size of an element of a dtype that is not a number of ours, such as text and dates. `None` for objects, which
-/// are pickled, and for structures.
+/// Returns the size of an element of a dtype that is not a number of ours, such as text and dates. `None` for objects,
+/// which are pickled, and for structures.
 fn item_bytes(descr: &Descr) -> Option<usize> {
     let Descr::Text(text) = descr else { return None };
     let text = str::from_utf8(text).ok()?;

@@ -176,7 +176,8 @@ struct FlatbufferParser<'a> {
     places: SmallVec<[u64; 1]>,
     /// The end of the tensors with bytes.
     end_of_bytes: u64,
-    /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by tensor.
+    /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by
+    /// tensor.
     goes_back: bool,
     /// The last headers of tensors that take a whole segment.
     last: LastHeaders<StoredHeader<'a>>,

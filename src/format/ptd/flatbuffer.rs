@@ -5,9 +5,10 @@ use crate::storage::ReadAt;
 
 /// The index of a file as a flatbuffer.
 ///
-/// The header is injected after the first eight bytes, which have the offset of the root. If the file states how long the
-/// header is, it is no part of the flatbuffer: the C++ writer may make it of any length, and the parts of the flatbuffer are
-/// aligned only without it. All references but that to the root are distances, so the bytes after it are read by themselves.
+/// The header is injected after the first eight bytes, which have the offset of the root. If the file states how long
+/// the header is, it is no part of the flatbuffer: the C++ writer may make it of any length, and the parts of the
+/// flatbuffer are aligned only without it. All references but that to the root are distances, so the bytes after it are
+/// read by themselves.
 #[derive(Debug)]
 pub(super) struct Flatbuffer<'a> {
     pub(super) frame: Frame,

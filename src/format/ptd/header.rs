@@ -75,8 +75,8 @@ impl Family {
         }
     }
 
-    /// Ends a flatbuffer with the offset of the root, the identifier, and zeros in the place of the [header](write). Returns the
-    /// buffer, and the position in it where the file begins.
+    /// Ends a flatbuffer with the offset of the root, the identifier, and zeros in the place of the [header](write).
+    /// Returns the buffer, and the position in it where the file begins.
     pub(super) fn finish(self, mut out: FlatBufferBuilder<'_>, root: BuiltTable) -> (Vec<u8>, usize) {
         // The offset of the root, which is written last, counts these too.
         for _ in 0..self.header_bytes() / 8 {
@@ -117,7 +117,8 @@ pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) family: Family,
-    /// The length of the injected header, padding included, if the file states it. The flatbuffer is aligned without it.
+    /// The length of the injected header, padding included, if the file states it. The flatbuffer is aligned without
+    /// it.
     pub(super) injected: u64,
     pub(super) flatbuffer_end: u64,
     /// The offset from which the offsets of segments count.

@@ -1,5 +1,5 @@
-/// The keys of the fields of [`Compatibility`], in their order. A file written with any of them has the RFC's version 2,
-/// the only generation with such fields.
+/// The keys of the fields of [`Compatibility`], in their order. A file written with any of them has the RFC's version
+/// 2, the only generation with such fields.
 pub(super) const KEYS: [&str; 4] =
     ["ptd.model_name", "ptd.version", "ptd.quantization_scheme", "ptd.custom_description"];
 /// The generations of the format.

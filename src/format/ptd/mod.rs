@@ -38,24 +38,24 @@
 //!
 //! The index states the order of the dims in memory. Arrays and views read from a file get the strides that follow from
 //! it, without a copy. Arrays are written in row-major order. With [`Options::keep_dim_order`], or
-//! [`WriteOptions::keep_dim_order`](crate::WriteOptions::keep_dim_order), they are written in the order of their memory,
-//! such as NHWC.
+//! [`WriteOptions::keep_dim_order`](crate::WriteOptions::keep_dim_order), they are written in the order of their
+//! memory, such as NHWC.
 //!
 //! # Deviations
 //!
 //! - No released software writes `DT01`, so its frame is ours: that of `.pte` files, to which the RFC refers. Its
-//!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, the offset of the segments and
-//!   their size. A header of 24 bytes, without the last, is read too.
+//!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, the offset of the segments
+//!   and their size. A header of 24 bytes, without the last, is read too.
 //! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are
-//!   segments that leave the file, overlap without being the same, or lie in the index. A tensor whose segment has another
-//!   length than it takes is [unknown](crate::Layout::Unknown), with a warning; the others are read.
+//!   segments that leave the file, overlap without being the same, or lie in the index. A tensor whose segment has
+//!   another length than it takes is [unknown](crate::Layout::Unknown), with a warning; the others are read.
 //! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error here.
 //! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 write an offset of the segments that is past the data.
 //!   Such a file is refused, and the message says so.
 //! - ExecuTorch crashes if sizes, dim orders or a list is missing. They are always written. If one is missing, it is
 //!   read as empty.
-//! - ExecuTorch writes a layout for each tensor. Here, all tensors of the same scalar type, sizes and dim order share one in
-//!   `FT01`, and sizes and dim order in `DT01`, as flatbuffers allow.
+//! - ExecuTorch writes a layout for each tensor. Here, all tensors of the same scalar type, sizes and dim order share
+//!   one in `FT01`, and sizes and dim order in `DT01`, as flatbuffers allow.
 //! - Flatbuffers that are not aligned in the file, as the C++ writer makes them for odd alignments, are read.
 //!
 //! # Limits
@@ -275,7 +275,8 @@ pub enum Segments {
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Sets the generation to write. Default: [`Version::Dt01V2`] if the value has metadata, otherwise [`Version::Ft01`].
+    /// Sets the generation to write. Default: [`Version::Dt01V2`] if the value has metadata, otherwise
+    /// [`Version::Ft01`].
     ///
     /// Metadata is refused by the others, and by this one if it is set.
     ///

@@ -380,8 +380,8 @@ struct BuiltLayout<'f> {
     dim_order: WIPOffset<Vector<'f, u8>>,
 }
 
-// A builder begins at the end, and what a table refers to comes after it. Tensors are written from the last one to the first, so
-// that a reader goes through the file in one direction.
+// A builder begins at the end, and what a table refers to comes after it. Tensors are written from the last one to the
+// first, so that a reader goes through the file in one direction.
 
 /// The version of `FT01` is 0, as it is if it is absent.
 fn write_flat_tensor(out: &mut FlatBufferBuilder<'_>, tensors: PlannedIter<'_>, placed: &SegmentLayout) -> BuiltTable {

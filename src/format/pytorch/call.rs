@@ -9,7 +9,8 @@ use super::value::{
 use crate::error::{ErrorKind, Result};
 
 impl Machine {
-    /// Returns what a function makes. What an unknown one makes, or one whose arguments are not as expected, is an object.
+    /// Returns what a function makes. What an unknown one makes, or one whose arguments are not as expected, is an
+    /// object.
     pub(super) fn call(&mut self, callee: PickleValue, args: u32) -> Result<PickleValue> {
         let global = match callee {
             PickleValue::Global(i) => i,
@@ -384,7 +385,8 @@ impl Machine {
         Ok(PickleValue::Storage(i))
     }
 
-    /// Returns a tensor: `(storage, offset, size, strides, …)`, of a dtype if the storage has none, and with bits perhaps.
+    /// Returns a tensor: `(storage, offset, size, strides, …)`, of a dtype if the storage has none, and with bits
+    /// perhaps.
     fn tensor(&mut self, args: u32, dtype: Option<u8>, bits: Option<u8>) -> Result<PickleValue> {
         let values = self.heap.values(args);
         let parts = match *values {

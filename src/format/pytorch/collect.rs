@@ -119,8 +119,8 @@ struct CheckpointCollector<'a> {
     named: usize,
     /// The containers that the value is in.
     above: Vec<u32>,
-    /// The number of objects that the value is in, of which only the tensors are read, and how often the containers in them were
-    /// visited.
+    /// The number of objects that the value is in, of which only the tensors are read, and how often the containers in
+    /// them were visited.
     objects: usize,
     visits: HashMap<u32, u8>,
     /// The last attributes of dicts.
@@ -262,7 +262,8 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
-    /// Returns the text of a key that is not a string of UTF-8. Surrogates without their other half are written as escapes.
+    /// Returns the text of a key that is not a string of UTF-8. Surrogates without their other half are written as
+    /// escapes.
     fn key_text(&mut self, key: PickleValue) -> Result<String> {
         let mut text = String::new();
         match key {
@@ -907,8 +908,8 @@ impl CheckpointCollector<'_> {
         Ok(FoundTensor { info, range: placed.range, codec })
     }
 
-    /// A tensor of an unknown dtype, which is as it is stored: from the first byte of an element to the last one, in the order
-    /// of the file.
+    /// A tensor of an unknown dtype, which is as it is stored: from the first byte of an element to the last one, in
+    /// the order of the file.
     fn located_as_bytes(&self, shape: Shape, range: Range<u64>, tag: &str) -> FoundTensor {
         let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         FoundTensor { info: TensorInfo::unknown(tag, shape, bytes), range, codec: None }

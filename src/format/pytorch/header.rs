@@ -15,7 +15,8 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// Returns the number of elements in a unit of [`bytes`](Self::bytes), which is more than one if PyTorch packs them.
+    /// Returns the number of elements in a unit of [`bytes`](Self::bytes), which is more than one if PyTorch packs
+    /// them.
     pub(super) fn packed(&self) -> u64 {
         match self.name {
             "quint4x2" => 2,
@@ -118,8 +119,8 @@ pub(super) const DTYPES: [Dtype; READ] = {
 /// A function, a class or a constant that is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Function {
-    /// Makes a tensor of a storage, an offset, a size and strides. The positions are those of the arguments with a dtype and
-    /// with the bits `conj` and `neg`.
+    /// Makes a tensor of a storage, an offset, a size and strides. The positions are those of the arguments with a
+    /// dtype and with the bits `conj` and `neg`.
     Tensor {
         dtype: Option<u8>,
         bits: Option<u8>,
@@ -223,8 +224,8 @@ pub(super) enum Global {
 
 /// Returns the global of that name. `None` if it is not known: what it makes is not read, and nothing of it is run.
 ///
-/// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, the classes and functions of
-/// PyTorch's own tensors, those of numpy's arrays, and builtin types of values.
+/// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, the classes and functions
+/// of PyTorch's own tensors, those of numpy's arrays, and builtin types of values.
 pub(super) fn global(module: &str, name: &str) -> Option<Global> {
     let storage = || TAGS.iter().find(|tag| !tag.storage.is_empty() && tag.storage == name).map(Global::Storage);
     let function = match (module, name) {

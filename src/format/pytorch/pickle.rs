@@ -1,8 +1,8 @@
 //! Reads pickles, without running anything.
 //!
-//! Values are made of data and of the globals of checkpoints. What any other global makes is an [object](PickleValue::Object), which
-//! holds the values that it is made of. The memory is proportional to the length of the pickle: nothing is copied that a
-//! pickle can name in a few bytes, except against a limit.
+//! Values are made of data and of the globals of checkpoints. What any other global makes is an
+//! [object](PickleValue::Object), which holds the values that it is made of. The memory is proportional to the length
+//! of the pickle: nothing is copied that a pickle can name in a few bytes, except against a limit.
 
 use hashbrown::HashMap;
 

@@ -39,8 +39,8 @@ fn complex_of(is_imaginary: bool, is_negative: bool, [re, im]: [&str; 2]) -> Str
     }
 }
 
-/// Returns a float of the shortest digits that give it, as `{:e}` prints them. `has_point` is whether whole numbers have a
-/// decimal point.
+/// Returns a float of the shortest digits that give it, as `{:e}` prints them. `has_point` is whether whole numbers
+/// have a decimal point.
 fn from_digits(text: &str, has_point: bool) -> String {
     let (sign, digits) = text.strip_prefix('-').map_or(("", text), |digits| ("-", digits));
     let Some((digits, exponent)) = digits.split_once('e') else {
@@ -120,14 +120,14 @@ fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return (' '..='~').contains(&c);
     }
-    // The table of the standard library has the same categories. It escapes combining characters at the start of a text too,
-    // which Python does not.
+    // The table of the standard library has the same categories. It escapes combining characters at the start of a text
+    // too, which Python does not.
     let after_another = ['a', c].iter().collect::<String>();
     after_another.escape_debug().nth(1) == Some(c)
 }
 
-/// Returns an integer of any length, of its little-endian bytes: in decimal, or in hexadecimal if it has more digits than Python
-/// prints.
+/// Returns an integer of any length, of its little-endian bytes: in decimal, or in hexadecimal if it has more digits
+/// than Python prints.
 pub(super) fn long(bytes: &[u8]) -> String {
     /// 10⁴³⁰⁰ has so many bytes.
     const MOST: usize = 1785;

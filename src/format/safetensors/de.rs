@@ -130,8 +130,8 @@ fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, JsonValue<
     JsonValue::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
 }
 
-/// Parses a header of any form. Adds its tensors to the index, with their offsets in the header, from its end on, in place of
-/// their ranges.
+/// Parses a header of any form. Adds its tensors to the index, with their offsets in the header, from its end on, in
+/// place of their ranges.
 fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHeader<'a>> {
     let (mut metadata, mut places) = (None, Vec::new());
     for (name, value) in members(json, limits)? {
@@ -180,8 +180,8 @@ fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u6
     Ok((info, start as u64..end as u64))
 }
 
-/// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that the
-/// tensor takes. Returns its range in the file of length `len`. `place` is the offset of what describes it.
+/// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that
+/// the tensor takes. Returns its range in the file of length `len`. `place` is the offset of what describes it.
 fn place_tensor(len: Option<u64>, index: &Index, i: usize, end: u64, place: u64, data: u64) -> Result<Range<u64>> {
     let entry = index.entry(i);
     let Range { start, end: stop } = entry.range();

@@ -271,7 +271,8 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// For each info, where what follows the name is, up to the offsets. Infos are numbered in the order in which they come.
+    /// For each info, where what follows the name is, up to the offsets. Infos are numbered in the order in which they
+    /// come.
     infos: SmallVec<[Range<usize>; 1]>,
     /// The end of the data of the last tensor.
     end: Decimal,

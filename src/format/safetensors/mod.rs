@@ -18,13 +18,13 @@
 //!
 //! # Deviations
 //!
-//! - The crate sorts tensors on write, those of wide dtypes first, so that each is aligned. We write them in the order of
-//!   the value, without a second look at it. As gaps are forbidden, a tensor after one of narrower elements may begin
-//!   at any byte. Every reader copies such a tensor into an array, but it cannot be borrowed as one. A value in the
-//!   crate's order is written as the crate writes it.
+//! - The crate sorts tensors on write, those of wide dtypes first, so that each is aligned. We write them in the order
+//!   of the value, without a second look at it. As gaps are forbidden, a tensor after one of narrower elements may
+//!   begin at any byte. Every reader copies such a tensor into an array, but it cannot be borrowed as one. A value in
+//!   the crate's order is written as the crate writes it.
 //! - The crate writes its metadata in any order. We write it sorted, so that the same value makes the same file.
-//! - The specification forbids two entries of one name. The crate takes the last, also of two metadata entries. Both are
-//!   errors here.
+//! - The specification forbids two entries of one name. The crate takes the last, also of two metadata entries. Both
+//!   are errors here.
 //! - The crate takes `"__metadata__": null` for no metadata, and so do we.
 //! - The specification requires a header to begin with `{`. The crate also reads blanks before it, we do not.
 //! - The specification makes a tensor's entry an object. The crate also reads an array of the three values, we do not.
@@ -34,8 +34,8 @@
 //!
 //! # Limits
 //!
-//! A header has up to 100 million bytes, as in the crate. Tensors cannot share bytes: tied ones are stored once for each
-//! name. Sparse tensors and blobs cannot be stored.
+//! A header has up to 100 million bytes, as in the crate. Tensors cannot share bytes: tied ones are stored once for
+//! each name. Sparse tensors and blobs cannot be stored.
 
 mod de;
 mod header;

@@ -9,8 +9,8 @@ use crate::tensor::{Dtype, Shape, TensorInfo};
 pub(super) type JsonHeader<'a> = (Option<JsonValue<'a>>, Vec<u64>);
 
 /// Reads a header in the form in which nearly all are written: strings without escapes, and no other keys than the
-/// three of a tensor. Adds its tensors to the index, with their offsets in the header, from its end on, in place of their ranges.
-/// Returns `None` for any other, right or wrong, and if a limit is passed.
+/// three of a tensor. Adds its tensors to the index, with their offsets in the header, from its end on, in place of
+/// their ranges. Returns `None` for any other, right or wrong, and if a limit is passed.
 ///
 /// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
 pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Option<JsonHeader<'a>> {
@@ -30,8 +30,8 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
     index.compare_names().is_ok().then_some((metadata, places))
 }
 
-/// Calls `take` with the name of each tensor, its header, its offsets, which may not be a range, and the range in `json` of what
-/// describes it. Returns the metadata.
+/// Calls `take` with the name of each tensor, its header, its offsets, which may not be a range, and the range in
+/// `json` of what describes it. Returns the metadata.
 ///
 /// As for [`scan`], `None` is no error.
 pub(super) fn scan_tensors<'a>(
@@ -103,8 +103,8 @@ impl<'a> Scanner<'a> {
         self.skip(b"]}").map(|()| start as u64..end as u64)
     }
 
-    /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the index it
-    /// returns too.
+    /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the
+    /// index it returns too.
     fn alike(&mut self) -> Option<(usize, Range<u64>)> {
         let (start, rest) = (self.i, self.rest());
         let is_here = |(description, _): &&(&str, usize)| rest.starts_with(description.as_bytes());

@@ -100,8 +100,8 @@ pub(super) fn message(bytes: &[u8], limits: &Limits, message: &mut Message) -> O
 }
 
 impl Reader {
-    /// Expects that tensors go on to be as long as the last two. Where the next header is stands in the last one only, so a
-    /// slow disk would otherwise look for one after the other.
+    /// Expects that tensors go on to be as long as the last two. Where the next header is stands in the last one only,
+    /// so a slow disk would otherwise look for one after the other.
     fn look_ahead(&mut self, file: &mut dyn ReadAt) {
         if self.offset < self.expected {
             return;
@@ -123,8 +123,8 @@ impl Reader {
         })
     }
 
-    /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end of the
-    /// file.
+    /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end
+    /// of the file.
     fn tensor_alike(
         &mut self,
         last: &LastHeaders<CommonHeader>,

@@ -131,12 +131,12 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-/// Reads the tensor from the header that bytes begin with, if it is like most, and returns its name and the length of the
-/// payload. `info` is that of a row-major tensor without dims, in its place: a struct that was just written takes long to
-/// move.
+/// Reads the tensor from the header that bytes begin with, if it is like most, and returns its name and the length of
+/// the payload. `info` is that of a row-major tensor without dims, in its place: a struct that was just written takes
+/// long to move.
 ///
-/// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor is
-/// checked afterwards.
+/// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor
+/// is checked afterwards.
 #[inline]
 pub(super) fn read_common<'b>(
     bytes: &'b [u8],

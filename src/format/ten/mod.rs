@@ -6,8 +6,8 @@
 //! header = dtype: u8 × 8 | name: u8 × 8 | rank: i64 | dim: i64 × rank
 //! ```
 //!
-//! All numbers are little-endian and elements are in row-major order. Dtype and name are text, filled up with NULs. As a
-//! chunk takes a multiple of 64 bytes and 16, elements begin at multiples of 32 from the start of the stream.
+//! All numbers are little-endian and elements are in row-major order. Dtype and name are text, filled up with NULs. As
+//! a chunk takes a multiple of 64 bytes and 16, elements begin at multiples of 32 from the start of the stream.
 //!
 //! # Specification
 //!
@@ -18,20 +18,20 @@
 //!
 //! A name takes up to 8 bytes. A tensor whose name is its position, as for the items of a list, is written without one.
 //! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
-//! [`Options::embed_names`] writes names of any length into one more tensor at the end. A file that is cut right before it
-//! reads as one without names. In a file without names, the last tensor must not begin as such a list does, which is an error
-//! when it is written.
+//! [`Options::embed_names`] writes names of any length into one more tensor at the end. A file that is cut right before
+//! it reads as one without names. In a file without names, the last tensor must not begin as such a list does, which is
+//! an error when it is written.
 //!
-//! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and read
-//! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes structs that follow
-//! each other. A struct or a map that is the whole file needs names that differ, as does writing.
+//! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and
+//! read by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes
+//! structs that follow each other. A struct or a map that is the whole file needs names that differ, as does writing.
 //!
 //! # Deviations
 //!
 //! - The reference writers refuse rank 10 and above, the readers accept it. It is read, not written.
-//! - Python's writer takes ASCII names only, Go's any bytes. Names that are not UTF-8 are read with escapes, `\xff`, and
-//!   written as the bytes that they were. So are names that look like such escapes: their backslashes are read as `\\`.
-//!   NULs inside of a name stay, those at its ends are stripped.
+//! - Python's writer takes ASCII names only, Go's any bytes. Names that are not UTF-8 are read with escapes, `\xff`,
+//!   and written as the bytes that they were. So are names that look like such escapes: their backslashes are read as
+//!   `\\`. NULs inside of a name stay, those at its ends are stripped.
 //! - Python cannot read or write `u4`, because of an error in its table, and Go cannot do `f2`. Both are read and
 //!   written. Python cannot read rank 0.
 //! - A header whose length is not `8 × (3 + rank)`, more or fewer elements than the shape has, and a dim of −1, which
@@ -168,8 +168,8 @@ pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
 
 /// Deserializes a value from a reader of a ten file.
 ///
-/// A stream does not say how many tensors it has, so this reads to its end. On a socket or a pipe that stays open, it waits
-/// until the other side closes it: read one tensor or struct at a time with a [`Decoder`] there.
+/// A stream does not say how many tensors it has, so this reads to its end. On a socket or a pipe that stays open, it
+/// waits until the other side closes it: read one tensor or struct at a time with a [`Decoder`] there.
 ///
 /// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
 /// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
@@ -208,8 +208,8 @@ impl Options {
     /// Writes all names, of any length, into one more tensor at the end. The others are then written without names.
     ///
     /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
-    /// a NUL. As a stream does not say how many tensors it has, one that is cut right before the names is a valid stream
-    /// without names.
+    /// a NUL. As a stream does not say how many tensors it has, one that is cut right before the names is a valid
+    /// stream without names.
     ///
     /// ```
     /// use ndarray::array;

@@ -72,11 +72,12 @@ impl<W: Write> Encoder<W> {
 
     /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
     ///
-    /// Under the empty name, a struct or another value of several tensors is written with the names that they have in it.
+    /// Under the empty name, a struct or another value of several tensors is written with the names that they have in
+    /// it.
     ///
-    /// Elements of an array in memory order are not copied before they are written, except for tensors of less than 4 KiB,
-    /// which are written with one call. Larger ones are written with one call too, if the writer takes several slices at
-    /// once.
+    /// Elements of an array in memory order are not copied before they are written, except for tensors of less than 4
+    /// KiB, which are written with one call. Larger ones are written with one call too, if the writer takes several
+    /// slices at once.
     ///
     /// ```
     /// use tensorfile::{TensorView, ten};
@@ -90,8 +91,8 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name yet and
-    ///   the tensor begins as a [list of names](super#names) does. Nothing has been written.
+    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name
+    ///   yet and the tensor begins as a [list of names](super#names) does. Nothing has been written.
     /// - [`ErrorKind::NotATensor`]: the value has a name and is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
@@ -387,8 +388,8 @@ impl<'r> Decoder<'r> {
 
     /// Reads the next tensor and its name, which is empty if it has none; `None` at the end of the stream.
     ///
-    /// A struct takes as many tensors as it has, by name or, if they have none, by position, and its name is empty. A stream
-    /// that ends between them is an error.
+    /// A struct takes as many tensors as it has, by name or, if they have none, by position, and its name is empty. A
+    /// stream that ends between them is an error.
     ///
     /// What does not fit `T` or has an unknown dtype is skipped by the error. The next call reads what comes after it.
     ///
@@ -411,8 +412,8 @@ impl<'r> Decoder<'r> {
     ///
     /// # Errors
     ///
-    /// By [`category`](crate::Error::category): `File` if the stream is malformed or ends within a struct, `Mismatch` if the
-    /// tensors do not fit `T`.
+    /// By [`category`](crate::Error::category): `File` if the stream is malformed or ends within a struct, `Mismatch`
+    /// if the tensors do not fit `T`.
     ///
     /// [`ErrorKind::Unsupported`]: `T` is a struct that has a number of tensors of its own each time, such as one with an
     /// `Option`.
@@ -453,8 +454,8 @@ impl<'r> Decoder<'r> {
         loaded.map(|()| Some(String::new())).map_err(|error| error.in_format(FORMAT.name))
     }
 
-    /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not what is
-    /// wanted: decoding it with an index then finds out why.
+    /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not
+    /// what is wanted: decoding it with an index then finds out why.
     fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
         let reader = self.finder.reader();
         let mut message = Message::EMPTY;

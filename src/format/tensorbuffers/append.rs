@@ -1,8 +1,8 @@
 //! Adding tensors to a file.
 //!
-//! The metadata is at the end, where new tensors go, so a file that is changed in place is broken until its last byte is
-//! written. Instead a new file is written next to the old one and then renamed to it. The old data is copied as it is,
-//! by the kernel if it can do that.
+//! The metadata is at the end, where new tensors go, so a file that is changed in place is broken until its last byte
+//! is written. Instead a new file is written next to the old one and then renamed to it. The old data is copied as it
+//! is, by the kernel if it can do that.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -316,8 +316,8 @@ impl<'a> MetadataView<'a> {
         Ok(())
     }
 
-    /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements: two
-    /// may share all bytes, but not some of them.
+    /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements:
+    /// two may share all bytes, but not some of them.
     fn check_range(&self, range: &Range<u64>, before: Option<&(&str, Range<u64>)>) -> Result<(), ErrorKind> {
         if range.start < header::DATA || range.end > self.start {
             let (from, to, data, metadata) = (range.start, range.end, header::DATA, self.start);
@@ -341,8 +341,8 @@ type DataOrder = SmallVec<[(u64, usize); 1]>;
 /// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
 /// which their entries were built, as far as it shows: flatbuffers grow towards their start.
 fn in_data_order(tensors: &Tables<'_>) -> Result<(DataOrder, bool)> {
-    // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed would
-    // take a cache miss for each.
+    // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed
+    // would take a cache miss for each.
     let mut order = sorted::by_number(&(0..tensors.len()).map(|i| tensors.offset(i)).collect::<SmallVec<[u64; 1]>>());
     order.reverse();
     let mut ids = SmallVec::<[u64; 1]>::from_elem(0, tensors.len());

@@ -30,11 +30,11 @@
 //!   tensors at one offset.
 //! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is
 //!   written.
-//! - The reference ignores the version and the magic at the end. Both magics must be there. A version that is not 1.x is a
-//!   [warning](crate::report::WarningKind::Version), and such a file is not appended to.
+//! - The reference ignores the version and the magic at the end. Both magics must be there. A version that is not 1.x
+//!   is a [warning](crate::report::WarningKind::Version), and such a file is not appended to.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Of several tensors of one id, the reference finds one. All are listed, with a warning. Those of one name are read by
-//!   position: as a list, or by [`File`](crate::File) as `#0`.
+//! - Of several tensors of one id, the reference finds one. All are listed, with a warning. Those of one name are read
+//!   by position: as a list, or by [`File`](crate::File) as `#0`.
 //! - Tensors that overlap or reach into the metadata, and a length that does not fit dtype and shape are
 //!   errors. The dtype 0, which the schema has for no dtype, is an [unknown](crate::Layout::Unknown) one.
 //! - Operations of kinds that the reference does not have are kept.
@@ -210,9 +210,10 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 ///
 /// A new file is written next to the old one and flushed to disk before it replaces the old one: at any time the path
 /// leads to one of them, whole. The old tensors are copied as they are, and so are the model and the operations.
-/// Permissions are kept, and links followed. Unfinished files of killed processes are removed as [`save`](crate::save()) does.
-/// Calls that append to one file at the same time wait for each other, by its [lock](crate::file::atomic::FileLock); where there
-/// are no locks, they must take turns, or the tensors of one are lost.
+/// Permissions are kept, and links followed. Unfinished files of killed processes are removed as
+/// [`save`](crate::save()) does. Calls that append to one file at the same time wait for each other, by its
+/// [lock](crate::file::atomic::FileLock); where there are no locks, they must take turns, or the tensors of one are
+/// lost.
 ///
 /// ```
 /// use std::collections::BTreeMap;

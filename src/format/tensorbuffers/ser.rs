@@ -139,8 +139,8 @@ impl Encode {
 
     /// Adds the end of a file with these tensors: the metadata and the footer.
     ///
-    /// The entries are sorted by id, as the reference looks them up by a binary search. Their tables are built in the order
-    /// given, as the reference does, so that readers recover it.
+    /// The entries are sorted by id, as the reference looks them up by a binary search. Their tables are built in the
+    /// order given, as the reference does, so that readers recover it.
     fn add_metadata<'a>(
         &self,
         tensors: impl Iterator<Item = MetadataEntry<'a>> + Clone,
@@ -277,8 +277,8 @@ fn number(number: u64) -> u32 {
     u32::try_from(number).expect("the plan was checked")
 }
 
-/// Returns an upper bound of the length of the metadata, and the ids of the tensors. The bound may be `most`, as the builder
-/// panics beyond.
+/// Returns an upper bound of the length of the metadata, and the ids of the tensors. The bound may be `most`, as the
+/// builder panics beyond.
 fn measure<'a>(
     tensors: impl Iterator<Item = MetadataEntry<'a>>,
     model: Option<&str>,

@@ -62,7 +62,8 @@ impl<'a> Entry<'a> {
         false
     }
 
-    /// Returns the offset of the first byte that reading the payload needs. A checksum can cover bytes before the payload.
+    /// Returns the offset of the first byte that reading the payload needs. A checksum can cover bytes before the
+    /// payload.
     pub(crate) fn needed_from(&self) -> u64 {
         #[cfg(feature = "npz")]
         if let Some(stored) = self.stored() {
@@ -77,7 +78,8 @@ impl<'a> Entry<'a> {
         self.info.dtype == Dtype::Bool
     }
 
-    /// Returns whether any byte but 0 is true, if the elements are bools. Otherwise other bytes than 0 and 1 are an error.
+    /// Returns whether any byte but 0 is true, if the elements are bools. Otherwise other bytes than 0 and 1 are an
+    /// error.
     pub(crate) fn takes_any_bool(&self) -> bool {
         !self.is_plain()
     }
@@ -86,7 +88,8 @@ impl<'a> Entry<'a> {
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Value`] in a format in which there are no other bytes. `first` is the number of the first element.
+    /// [`InvalidTensor::Value`] in a format in which there are no other bytes. `first` is the number of the first
+    /// element.
     #[inline]
     pub(crate) fn normalize(&self, elements: &mut [u8], first: usize) -> Result<(), InvalidTensor> {
         if self.has_bools() { self.normalize_bools(elements, first) } else { Ok(()) }

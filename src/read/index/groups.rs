@@ -99,8 +99,8 @@ impl<'a> NameSearch<'a> {
         &self.0.name(group.first as usize)[..group.len as usize]
     }
 
-    /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor has a name
-    /// that others are below.
+    /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor
+    /// has a name that others are below.
     #[inline]
     pub(crate) fn has_runs_only(self) -> bool {
         self.0.names.has_tree_order()
@@ -114,8 +114,8 @@ impl<'a> NameSearch<'a> {
         groups.table.find(hash, |group| group.hash == hash && self.beginning(group) == prefix).is_none()
     }
 
-    /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are not known
-    /// yet, or are not runs.
+    /// Returns whether `prefix` is a group, and the tensor `first` is the next one after it. `false` if the groups are
+    /// not known yet, or are not runs.
     pub(super) fn ends_run(self, prefix: &str, first: usize) -> bool {
         let is_below = |i: usize| self.0.name(i).strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.'));
         self.has_runs_only() && first > 0 && is_below(first - 1) && !is_below(first)

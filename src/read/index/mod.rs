@@ -38,7 +38,8 @@ pub struct Index {
     entries: EntryTable,
     names: NameTable,
     groups: NameGroups,
-    /// The number of tensors that are known. Those after them were read ahead, as in a stream whose header is read at once.
+    /// The number of tensors that are known. Those after them were read ahead, as in a stream whose header is read at
+    /// once.
     known: usize,
     /// The tensors before the first one.
     pub(crate) left_out: LeftOut,
@@ -66,11 +67,12 @@ impl Index {
     /// # Errors
     ///
     /// - [`ErrorKind::Limit`]: there are 2³² already.
-    /// - [`ErrorKind::InvalidTensor`]: the payload has another length than the tensor takes, or the dim order another rank than
-    ///   the shape.
+    /// - [`ErrorKind::InvalidTensor`]: the payload has another length than the tensor takes, or the dim order another
+    ///   rank than the shape.
     /// - [`ErrorKind::Malformed`]: the payload ends before it begins.
     ///
-    /// A payload that ends after the file is an error when [`IndexReader::read_on`](super::IndexReader::read_on) returns.
+    /// A payload that ends after the file is an error when [`IndexReader::read_on`](super::IndexReader::read_on)
+    /// returns.
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
         let (start, i) = (payload.start, self.entries.len());
         let checked = check_pushed(&info, &payload);
@@ -137,8 +139,8 @@ impl Index {
         self.entries.reserve(tensors);
     }
 
-    /// Adds the tensors of another file, which begins `start` bytes later, with their names there, except for those that
-    /// `keeps` refuses.
+    /// Adds the tensors of another file, which begins `start` bytes later, with their names there, except for those
+    /// that `keeps` refuses.
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         self.reserve(other.len());
@@ -288,8 +290,8 @@ impl Index {
         self.complete()
     }
 
-    /// Sorts the tensors by the start and the end of their payloads, before any is known. Returns their positions before, if
-    /// these change.
+    /// Sorts the tensors by the start and the end of their payloads, before any is known. Returns their positions
+    /// before, if these change.
     #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(crate) fn sort(&mut self) -> Option<Vec<usize>> {
         let order = self.entries.sort()?;

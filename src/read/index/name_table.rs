@@ -27,8 +27,8 @@ pub(crate) struct NameTable {
     tree_order: TreeOrder,
     /// Set when the first tensor is searched by name without a table.
     searched: OnceLock<()>,
-    /// The first tensor of each name, unless there are few. As long as the names have the order of a tree, it is made when the
-    /// second tensor is searched by name.
+    /// The first tensor of each name, unless there are few. As long as the names have the order of a tree, it is made
+    /// when the second tensor is searched by name.
     by_name: OnceLock<HashTable<u32>>,
     /// Several tensors may have one name.
     may_repeat: bool,

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 #[derive(Debug, Clone, Default)]
 pub(super) struct PackedNames {
     pub(super) text: String,
-    /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left out.
+    /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left
+    /// out.
     pub(super) ends: SmallVec<[usize; 2]>,
 }
 

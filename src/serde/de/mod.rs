@@ -1,8 +1,8 @@
 //! [`Deserializer`] as serde's: plain serde values take their tensors from a file.
 //!
-//! A visitor asks a [`Value`] for something and is given an [`Answer`]. Visitors belong to users, so whatever is generic
-//! over them is compiled again in their crates. Here that is one `match` from answers to visits, for one type of
-//! deserializer and one of lists, maps and enums; the answers are found by functions that are not generic.
+//! A visitor asks a [`Value`] for something and is given an [`Answer`]. Visitors belong to users, so whatever is
+//! generic over them is compiled again in their crates. Here that is one `match` from answers to visits, for one type
+//! of deserializer and one of lists, maps and enums; the answers are found by functions that are not generic.
 
 mod entries;
 mod items;

@@ -20,14 +20,14 @@ thread_local! {
 
 /// Tells the next call of a [`Deserializer`](find::Deserializer) the type that it is for.
 ///
-/// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and serde's
-/// calls have no argument for a type.
+/// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and
+/// serde's calls have no argument for a type.
 pub(in crate::serde) fn set_node(node: Option<fn() -> Node>) {
     NODE.set(node);
 }
 
-/// Tells the next call of a [`Deserializer`](find::Deserializer) the struct that it is for, for the same reason. Names alone do
-/// not show which tensors are those of a flattened field.
+/// Tells the next call of a [`Deserializer`](find::Deserializer) the struct that it is for, for the same reason. Names
+/// alone do not show which tensors are those of a flattened field.
 pub(in crate::serde) fn set_struct(def: &'static StructDef) {
     DEF.set(Some(def));
 }

@@ -158,7 +158,8 @@ impl MemberNames {
         self.last.get(name.text()) == Some(&i)
     }
 
-    /// Returns whether the name of an array is that of its member, with its ending, as the name without it is another member's.
+    /// Returns whether the name of an array is that of its member, with its ending, as the name without it is another
+    /// member's.
     fn needs_full(&self, name: &MemberName) -> bool {
         name.array().is_some_and(|array| self.last.contains_key(array))
     }
@@ -182,8 +183,8 @@ impl MemberReader<'_, '_> {
         place.map_err(|error| error.in_tensor(name.tensor()).at(record.central_directory_offset()))
     }
 
-    /// Adds the tensor of a member to the index, by its `full` name or the usual one. Returns the range of the contents, and
-    /// whether they are an array.
+    /// Adds the tensor of a member to the index, by its `full` name or the usual one. Returns the range of the
+    /// contents, and whether they are an array.
     fn read(
         &mut self,
         record: &ZipFileHeaderRecord<'_>,
