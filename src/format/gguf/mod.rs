@@ -76,6 +76,7 @@
 mod de;
 mod header;
 mod metadata;
+mod options;
 mod ser;
 
 use std::io::{Read, Write};
@@ -87,8 +88,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::header::DTYPES;
 use self::metadata::TypedValue;
+pub use self::options::Options;
 use crate::error::Result;
-use crate::format::{self, Format, HasFormat, known};
+use crate::format::{Format, HasFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
@@ -266,54 +268,4 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 /// As [`from_slice`], if the file is malformed.
 pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
     de::entries(&mut Slice::new(file), &Limits::default()).map_err(|error| error.in_format(FORMAT.name))
-}
-
-/// Options for reading and writing GGUF files.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, gguf};
-///
-/// let bias = TensorView::from_slice(&[0.5_f32], [1])?;
-/// let options = gguf::Options::new().metadata("general.name", "tiny").alignment(64);
-/// let file = options.to_vec(&BTreeMap::from([("bias", bias)]))?;
-/// assert_eq!(gguf::metadata(&file)?["general.name"], "tiny");
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-pub type Options = format::Options<ser::Encode>;
-
-impl Options {
-    /// Adds a string to the metadata, or replaces the entry of that key.
-    ///
-    /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
-    #[must_use]
-    pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), TypedValue::text(&value.into()));
-        self
-    }
-
-    /// Sets the alignment of payloads in the file, in bytes: a power of two below 2³². Default: 32.
-    #[must_use]
-    pub fn alignment(mut self, bytes: u64) -> Self {
-        Arc::make_mut(&mut self.encode).alignment = Some(bytes);
-        self
-    }
-
-    /// Sets whether names of 64 to 127 bytes are written too, which only builds of ggml with a higher limit read, such
-    /// as those of stable-diffusion.cpp. Default: `false`, and a longer name than 63 bytes is an error.
-    ///
-    /// ```
-    /// use std::collections::BTreeMap;
-    /// use tensorfile::{TensorView, gguf};
-    ///
-    /// let tensors = BTreeMap::from([("n".repeat(77), TensorView::from_slice(&[1.0_f32], [1])?)]);
-    /// assert!(gguf::to_vec(&tensors).is_err());
-    /// let file = gguf::Options::new().long_names(true).to_vec(&tensors)?;
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn long_names(mut self, long: bool) -> Self {
-        Arc::make_mut(&mut self.encode).long_names = long;
-        self
-    }
 }
