@@ -8,7 +8,7 @@ use super::{Encode, Output, Plan};
 use crate::error::Result;
 use crate::model::{Lent, Store, Tensors};
 
-/// A file as slices for vectored writes: payloads are those of the value, all other bytes are in one buffer.
+/// A file as slices for vectored writes: payloads are borrowed from the value, and all other bytes are in one buffer.
 ///
 /// ```
 /// use tensorfile::{TensorView, btf};
@@ -35,7 +35,7 @@ enum Piece<'a> {
     Lent(&'a [u8]),
 }
 
-/// Payloads of fewer bytes are copied, which takes less time than a slice of their own.
+/// Smaller payloads are copied, which takes less time than a separate slice.
 const WORTH_A_SLICE: usize = 512;
 
 impl IoSlices<'_> {
@@ -54,8 +54,7 @@ impl IoSlices<'_> {
         self.bytes
     }
 
-    /// Returns the number of bytes that were copied: headers, padding, and payloads that are small or had to be
-    /// converted.
+    /// Returns the number of copied bytes: headers, padding, and payloads that are small or had to be converted.
     #[must_use]
     pub fn copied_bytes(&self) -> usize {
         self.copied.len()
@@ -108,7 +107,7 @@ pub(crate) fn to_io_slices<'a, T: Store + ?Sized>(value: &'a T, encode: Arc<dyn 
     from_tensors(&value, lent, encode)
 }
 
-/// Writes some tensors to slices. Payloads that are `lent` are borrowed.
+/// Writes tensors to slices, borrowing the payloads in `lent`.
 fn from_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
     lent.sort();
     let plan = Plan::new(tensors, encode)?;
@@ -123,7 +122,7 @@ struct Gather<'a> {
     lent: Lent<'a>,
     copied: Vec<u8>,
     pieces: Vec<Piece<'a>>,
-    /// The beginning of the copied bytes that are in no piece yet.
+    /// The start of the copied bytes not yet in a piece.
     start: usize,
     bytes: u64,
 }

@@ -6,9 +6,8 @@ use crate::error::{Result, cannot_store};
 
 /// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
 ///
-/// The file is written from start to end, so the payloads are in the order of the tensors, each after its header. A
-/// tensor that shares the bytes of an earlier one has the same offset. Another layout is an error when the file is
-/// planned.
+/// The file is written from start to end, so payloads are in tensor order, each after its header. A tensor that shares
+/// the bytes of an earlier one has the same offset. Planning refuses any other layout.
 ///
 /// ```
 /// use tensorfile::format::{FileLayout, PlannedTensors};
@@ -37,9 +36,9 @@ pub struct FileLayout {
     pub end_offset: u64,
     /// The bytes at the end.
     pub end: Vec<u8>,
-    /// Names that are just the positions of their tensors are left out of the headers.
+    /// Omit names equal to the position of their tensor from headers.
     pub(super) omits_positions: bool,
-    /// All headers, one after the other.
+    /// All headers, concatenated.
     headers: Vec<u8>,
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlacedTensor; 1]>,
@@ -47,19 +46,19 @@ pub struct FileLayout {
 
 #[derive(Debug)]
 struct PlacedTensor {
-    /// The place of the header among the headers. Tensors whose headers are equal may share one.
+    /// The range of the header within the headers. Tensors with equal headers may share one.
     header: Range<usize>,
     /// The offset of the payload.
     payload: u64,
 }
 
 impl FileLayout {
-    /// Returns a layout without tensors that has room for some.
+    /// Returns a layout without tensors, with room for `tensors`.
     pub(crate) fn with_capacity(tensors: usize) -> Self {
         Self { tensors: SmallVec::with_capacity(tensors), ..Self::default() }
     }
 
-    /// Adds a tensor: its header, which is written right before its payload, and the offset of its payload.
+    /// Adds a tensor: the header written right before its payload, and the offset of the payload.
     ///
     /// ```
     /// use tensorfile::write::FileLayout;
@@ -79,8 +78,8 @@ impl FileLayout {
         self.tensors.as_slice().iter().map(|tensor| tensor.payload)
     }
 
-    /// Sets [`begin`](Self::begin), from whose end all offsets counted until now: a header that states offsets has no
-    /// length before they are known.
+    /// Sets [`begin`](Self::begin). All offsets so far count from its end, because a header with offsets in it has no
+    /// length until they are known.
     ///
     /// ```
     /// use tensorfile::write::FileLayout;
@@ -115,13 +114,13 @@ impl FileLayout {
         start..self.headers.len()
     }
 
-    /// Adds the next tensor, which has no header.
+    /// Adds the next tensor, without a header.
     #[inline]
     pub(crate) fn push_payload(&mut self, payload: u64) {
         self.place(0..0, payload);
     }
 
-    /// Adds the next tensor, whose header is at a place that [`add_header`](Self::add_header) returned.
+    /// Adds the next tensor, with a header that [`add_header`](Self::add_header) returned.
     #[inline]
     pub(super) fn place(&mut self, header: Range<usize>, payload: u64) {
         self.tensors.push(PlacedTensor { header, payload });

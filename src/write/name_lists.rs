@@ -1,5 +1,5 @@
-//! Tensors that begin as the list of embedded names does. In a file without names, the last tensor would be read as
-//! that list.
+//! Tensors whose bytes look like the list of embedded names. As the last tensor of a file without names, one would be
+//! read as the list.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::model::embedded_names::MAGIC;
 #[cfg(feature = "shards")]
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 
-/// The error for a last tensor that begins as a list of names does, in a file without names.
+/// The error for a last tensor that looks like a list of names, in a file without names.
 #[cold]
 pub(super) fn reads_as_names() -> ErrorKind {
     let instead = "as the last tensor of a file without names, it would be read as the names of the others; embed the \
@@ -52,7 +52,7 @@ impl Write for FirstBytes {
     }
 }
 
-/// Refuses tensors at some positions, which are in order, if they begin as a list of names does.
+/// Refuses tensors at the given positions, in order, if they look like the list of embedded names.
 #[cfg(feature = "shards")]
 pub(crate) fn refuse_lists(positions: &[usize], tensors: &dyn Tensors) -> Result<()> {
     if positions.is_empty() {

@@ -5,7 +5,7 @@ use indexmap::IndexMap;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry};
 
-/// Options for writing that all formats share. Others are in the `Options` of a format's module.
+/// Write options shared by all formats. Options of a single format are in the `Options` of its module.
 ///
 /// ```
 /// use tensorfile::{Format, Tensor, TensorMap, WriteOptions};
@@ -20,9 +20,9 @@ use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// Write all names into one more tensor, if the format has no room for names of any length but for a tensor of `u8`
-    /// more: btf and ten. npy then refuses a tensor with a name. Default: where needed for a file that is saved by
-    /// [`SaveOptions`](crate::SaveOptions), and not by [`Format::to_vec`](crate::Format::to_vec) and its like.
+    /// Write all names into an extra tensor, in formats with no other room for names of any length: btf and ten. npy
+    /// then refuses a tensor with a name. Default: where needed for a file saved by
+    /// [`SaveOptions`](crate::SaveOptions), and never for [`Format::to_vec`](crate::Format::to_vec) and the like.
     pub embed_names: Option<bool>,
     /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in
     /// row-major order.
@@ -30,13 +30,13 @@ pub struct WriteOptions {
     /// Write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2. Only BTF has
     /// sparse tensors. Default: `false`; [`FileMetadata::coo_layouts`] states what a file has.
     pub tfrt_coo: bool,
-    /// The alignment of payloads in the file, in bytes. Default: that of the format.
+    /// The alignment of payloads in the file, in bytes. Default: the format's own.
     pub alignment: Option<u64>,
-    /// Write GGUF names of 64 to 127 bytes, which only builds of ggml with a higher limit read. Default: `false`.
+    /// Write GGUF names of 64 to 127 bytes. Only builds of ggml with a raised limit read them. Default: `false`.
     pub long_names: bool,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
     pub metadata: IndexMap<String, String>,
-    /// The types of entries of other files.
+    /// Entry types copied from source files.
     pub(crate) typed: Vec<Arc<Vec<TypedEntry>>>,
 }
 
@@ -47,8 +47,8 @@ impl WriteOptions {
         Self::default()
     }
 
-    /// Sets whether to write all names into one more tensor. It is the last one: a ten file that is cut right before it
-    /// reads as one without names.
+    /// Sets whether to write all names into an extra tensor. It is the last one, so a ten file cut right before it
+    /// reads as a file without names.
     ///
     /// ```
     /// use tensorfile::{TensorMap, WriteOptions, btf};
@@ -68,7 +68,7 @@ impl WriteOptions {
         self.embed_names.unwrap_or(false)
     }
 
-    /// Sets whether to store dense tensors in the order of their memory, in formats that state the order.
+    /// Sets whether to store dense tensors in memory order, in formats with a field for the dim order.
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         self.keep_dim_order = keep;
@@ -110,7 +110,7 @@ impl WriteOptions {
 
     /// Sets the metadata to write. A field of the value with `#[tensor(metadata)]` replaces an entry of the same key.
     ///
-    /// [`keep_metadata`](Self::keep_metadata) also keeps the types that entries have in a file.
+    /// [`keep_metadata`](Self::keep_metadata) also keeps the types of entries.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, WriteOptions, safetensors};
@@ -134,7 +134,7 @@ impl WriteOptions {
     /// Between two BTF files, sparse tensors keep their layout number: see [`tfrt_coo`](Self::tfrt_coo).
     ///
     /// Between two GGUF files, entries keep their types; formats without types get them as text. The field
-    /// [`metadata`](field@Self::metadata) may then be changed: entries that differ from the file are text.
+    /// [`metadata`](field@Self::metadata) may be changed afterwards: changed entries are written as text.
     ///
     /// ```
     /// use tensorfile::{File, TensorFile, TensorMap, WriteOptions, gguf};
@@ -161,7 +161,7 @@ impl WriteOptions {
         self
     }
 
-    /// Refuses an alignment, for a format that always aligns to `own`, such as "8 bytes".
+    /// Refuses an alignment, for a format with a fixed alignment, described by `own`, such as "8 bytes".
     ///
     /// # Errors
     ///
@@ -175,8 +175,7 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses an alignment that is not that of the format, which always aligns to `own` bytes and so to their
-    /// divisors.
+    /// Refuses an alignment unless it divides `own`, the fixed alignment of the format.
     ///
     /// # Errors
     ///
@@ -188,7 +187,7 @@ impl WriteOptions {
         }
     }
 
-    /// Refuses metadata that the format cannot store, by
+    /// Refuses metadata if the format cannot store it, by
     /// [`FormatSpec::keeps_metadata`](crate::format::FormatSpec::keeps_metadata).
     ///
     /// # Errors

@@ -7,11 +7,10 @@ use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{MetadataValue, TensorData, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// The layout of a file that is going to be written: every name, dtype and shape, and the offset of everything.
+/// The layout of a file to be written: every name, dtype, shape and offset.
 ///
-/// Tensors are sent to make the plan, and then once more to its [writer](Self::writer). Those that are not the same
-/// then are an error. Before that, payloads are only looked at to find those that can be stored once, in formats that
-/// share bytes.
+/// Tensors are sent twice: to make the plan, and then to its [writer](Self::writer), which reports any difference as an
+/// error. Planning reads payloads only in formats that store equal bytes once.
 ///
 /// ```
 /// use tensorfile::{TensorMap, ten};
@@ -28,13 +27,13 @@ pub struct Plan {
     pub(super) encode: Arc<dyn Encode>,
     /// Metadata of the value, in its order.
     pub(super) metadata: Vec<(String, MetadataValue)>,
-    /// The payload of the last tensor, if that is the list of names.
+    /// The payload of the last tensor, if it is the list of names.
     embedded: Option<Vec<u8>>,
-    /// The tensor is one of a stream that has names, and not a file.
+    /// The tensor is a message of a stream with names, not a file.
     pub(super) is_message: bool,
-    /// The last tensor that begins as the list of embedded names does, of those without a name before them.
+    /// The last unnamed tensor that looks like the list of embedded names, if all tensors before it are unnamed too.
     last_list: Option<usize>,
-    /// The number of tensors at the beginning that are known to have no name.
+    /// The number of leading tensors known to have no name.
     unnamed: usize,
 }
 
@@ -63,7 +62,7 @@ impl Plan {
         self.check_layout()
     }
 
-    /// Plans a file of some of the tensors, given by their positions in order. Tensors that share bytes come together.
+    /// Plans a file of the tensors at the given positions, in order. Tensors that share bytes are given together.
     #[cfg(feature = "shards")]
     pub(crate) fn subset(&self, positions: &[usize], encode: Arc<dyn Encode>) -> Result<Self> {
         let stores_names = encode.names() == NamePolicy::Stored;
@@ -99,7 +98,7 @@ impl Plan {
         Arc::clone(&self.encode)
     }
 
-    /// Notes a tensor that begins as the list of embedded names does, if no tensor up to it has a name.
+    /// Notes a tensor that looks like the list of embedded names, if no tensor so far has a name.
     #[inline(never)]
     pub(super) fn look_for_names(&mut self, index: usize, data: &dyn TensorData) {
         if self.is_vector_of_bytes(index) && self.has_no_names_up_to(index) && name_lists::begins_as_list(data) {
@@ -148,12 +147,12 @@ impl Plan {
         self.unnamed > index
     }
 
-    /// Returns the payload of the last tensor, if that is the list of names.
+    /// Returns the payload of the last tensor, if it is the list of names.
     pub(crate) fn embedded(&self) -> Option<&[u8]> {
         self.embedded.as_deref()
     }
 
-    /// Checks that everything in the layout of a format has a place of its own, in the order in which it is written.
+    /// Checks that nothing overlaps in the layout of a format, and that it is in writing order.
     fn check_layout(&self) -> Result<()> {
         let layout = &self.layout;
         let (payloads, tensors) = (layout.payloads().len(), self.len());

@@ -11,11 +11,11 @@ use super::sharing::{Digester, KeyedDigest, Shared};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::tensor::{HeaderTable, TensorInfo};
 
-/// The tensors of a file that is going to be written, in order: their names, infos and lengths.
+/// The tensors of a file to be written, in order: their names, infos and lengths.
 ///
 /// [`Encode::lay_out`](super::Encode::lay_out) gives each a place.
 pub struct PlannedTensors {
-    /// All names, one after the other. The name of a value that is one tensor takes no memory.
+    /// All names, concatenated. The name of a single tensor is static and takes no memory.
     names: Cow<'static, str>,
     infos: HeaderTable,
     /// The length in bytes of a payload with each info.
@@ -71,7 +71,7 @@ impl<'a> PlannedIter<'a> {
         Self { names, infos, payload_bytes, tensors: tensors.iter(), name_start: 0 }
     }
 
-    /// Returns the names of all tensors, one after the other.
+    /// Returns the names of all tensors, concatenated.
     pub fn all_names(&self) -> &'a str {
         self.names
     }
@@ -117,7 +117,7 @@ impl DoubleEndedIterator for PlannedIter<'_> {
 impl ExactSizeIterator for PlannedIter<'_> {}
 
 impl PlannedTensors {
-    /// No tensors, of a format that stores names or does not.
+    /// An empty list, for a format with or without names.
     pub(super) fn new(stores_names: bool) -> Self {
         Self {
             names: Cow::Borrowed(""),
@@ -130,7 +130,7 @@ impl PlannedTensors {
         }
     }
 
-    /// Returns some of the tensors. Tensors that share bytes come together.
+    /// Returns the tensors at the given positions. Tensors that share bytes are given together.
     #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize], stores_names: bool) -> Result<Self> {
         let mut subset = Self { is_named: self.is_named, ..Self::new(stores_names) };
@@ -146,19 +146,19 @@ impl PlannedTensors {
         Ok(subset)
     }
 
-    /// Returns the number of an info that is the same, if it is one of the last ones.
+    /// Returns the number of an equal info among the most recent ones.
     #[inline]
     pub(super) fn find_info(&mut self, info: &TensorInfo) -> Option<u32> {
         self.infos.find(info)
     }
 
-    /// Adds an info that [`find_info`](Self::find_info) does not find, and returns its number.
+    /// Adds an info not found by [`find_info`](Self::find_info), and returns its number.
     pub(super) fn add_info(&mut self, info: &TensorInfo) -> Result<u32> {
         self.payload_bytes.push(info.payload_bytes().ok_or_else(|| ends_too_far(info))?);
         Ok(self.infos.add_new(info.clone()))
     }
 
-    /// Adds a tensor, which is in the order that it is stored in. Its info was added before.
+    /// Adds a tensor in its stored dim order. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
     // A part of what is done for each tensor.
@@ -173,12 +173,12 @@ impl PlannedTensors {
         self.payload_bytes[info as usize]
     }
 
-    /// Takes memory for so many tensors.
+    /// Reserves memory for `tensors`.
     pub(super) fn expect(&mut self, tensors: usize) {
         /// A value may announce more than it has.
         const MOST: usize = 1 << 20;
 
-        // Only a guess, so it is no error if there is not that much memory.
+        // The number is only a guess, so failing to reserve is not an error.
         let _ = self.tensors.try_reserve(tensors.min(MOST));
     }
 
@@ -188,7 +188,7 @@ impl PlannedTensors {
         self.tensors.len()
     }
 
-    /// Returns whether there is no tensor.
+    /// Returns whether there are no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.tensors.is_empty()
@@ -252,7 +252,7 @@ impl PlannedTensors {
         self.tensors.as_slice().iter().map(|tensor| payload_bytes[tensor.info as usize])
     }
 
-    /// Returns the first tensor with the same bytes, which are stored with that one only. For most it is the tensor
+    /// Returns the first tensor with the same bytes, which are stored once, with it. For most tensors it is the tensor
     /// itself.
     ///
     /// ```
@@ -273,12 +273,12 @@ impl PlannedTensors {
     /// Stacks the tensors: each header is followed by its payload, and each payload is padded to a multiple of
     /// `alignment` bytes of its length.
     ///
-    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. It is called once
-    /// for all tensors in which both are the same. The result lacks `begin` and `end`.
+    /// `header` appends the header of a tensor with a [stored name](Self::stored_name) and an info. Tensors with equal
+    /// name and info share one call. The result lacks `begin` and `end`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for the tensor that ends past 2⁶⁴.
+    /// [`ErrorKind::Unsupported`] for a tensor that ends past 2⁶⁴.
     pub fn stack(
         &self,
         start: u64,
@@ -359,8 +359,8 @@ impl PlannedTensors {
         payload_bytes.map(|bytes| (*bytes as u64).checked_next_multiple_of(alignment)).collect()
     }
 
-    /// Lays out payloads of unknown dtypes, which are as long as the old file had room for them. The last one is not
-    /// padded. Any other that is not a multiple of `alignment` is refused, as it could not be told from its padding.
+    /// Lays out payloads of unknown dtypes, which fill all their room in the old file. The last one is not padded. Any
+    /// other is refused unless its length is a multiple of `alignment`, because padding could not be told from payload.
     pub(crate) fn end_with_unknown(&self, alignment: u64, layout: &mut FileLayout) -> Result<()> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(()) };
         for i in (0..self.len()).filter(|i| self.info(*i).unknown_dtype().is_some()) {
@@ -388,7 +388,7 @@ impl PlannedTensors {
         &self.tensors.as_slice()[i]
     }
 
-    /// Returns whether the name of a tensor is only its position, which is not worth storing.
+    /// Returns whether the name of a tensor equals its position and need not be stored.
     pub(crate) fn implies_name(&self, i: usize) -> bool {
         self.is_implied(self.name(i), i)
     }
@@ -398,14 +398,14 @@ impl PlannedTensors {
         !self.is_named && is_position(name, i)
     }
 
-    /// Returns the digest that bytes stored for several tensors must have, and a digester for them.
+    /// Returns a digester for shared bytes, and the digest to expect from it.
     pub(super) fn digest(&self, i: usize) -> Option<(KeyedDigest, Digester)> {
         self.shared.as_ref()?.digest(i)
     }
 
     pub(super) fn check_names(&self) -> Result<()> {
         let names = || (0..self.len()).map(|i| self.name_bytes(i));
-        // Positions, and the keys of most maps, are in order, so that none repeats.
+        // Positions, and the keys of most maps, are in order and so do not repeat.
         if names().is_sorted_by(|one, other| one < other)
             || names().is_sorted_by(|one, other| (one.len(), one) < (other.len(), other))
         {
@@ -428,7 +428,7 @@ impl std::fmt::Debug for PlannedTensors {
     }
 }
 
-/// Returns whether a name is only the position of its tensor, which is not worth storing.
+/// Returns whether a name equals the position of its tensor and need not be stored.
 #[inline]
 pub(crate) fn is_position(name: &str, position: usize) -> bool {
     // Few names begin with a digit.
@@ -438,7 +438,7 @@ pub(crate) fn is_position(name: &str, position: usize) -> bool {
 /// Returns whether a text is a number in decimal.
 #[inline]
 fn is_decimal(text: &str, number: usize) -> bool {
-    /// The most digits whose number fits into 64 bits. Positions have fewer.
+    /// Any number with this many digits fits into 64 bits. Positions have fewer.
     const MOST_DIGITS: usize = 19;
 
     let is_short = match text.as_bytes() {

@@ -1,3 +1,6 @@
+//! Plans a file: receives the tensors of a value, applies the name policy of the format, and finds bytes to store once.
+//! Sparse indices and dim orders are checked here, so the writer cannot fail on them later.
+
 use std::sync::Arc;
 
 use hashbrown::HashSet;
@@ -18,7 +21,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Plans the file of one tensor that has the name that it is sent with, even if that is a number.
+    /// Plans a file of one tensor. Its name is stored even if it looks like a position.
     pub(crate) fn with_name(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.tensors.is_named = true;
@@ -26,7 +29,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Plans a tensor without a name, to be written after some that have names.
+    /// Plans an unnamed tensor, to be written after named ones.
     pub(crate) fn from_message(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Self> {
         let mut plan = Self::empty(encode);
         plan.is_message = true;
@@ -50,7 +53,7 @@ impl Plan {
         self.end(&candidates, tensors)
     }
 
-    /// Checks the tensors that were added, all together.
+    /// Checks all tensors together, after the last one.
     pub(super) fn end(&mut self, candidates: &Candidates, tensors: &dyn Tensors) -> Result<()> {
         if self.len() > 1 && self.encode().names() != NamePolicy::Omitted {
             self.check_names()?;
@@ -68,7 +71,7 @@ impl Plan {
     }
 }
 
-/// Makes a plan of the tensors that are sent to it.
+/// A sink that makes a plan of its tensors.
 pub(super) struct Planner<'a> {
     pub(super) plan: &'a mut Plan,
     pub(super) candidates: &'a mut Candidates,
@@ -77,7 +80,7 @@ pub(super) struct Planner<'a> {
 }
 
 impl TensorSink for Planner<'_> {
-    // Part of the sink that plans what is not one tensor.
+    // Inlined: this is the planner's work for each tensor.
     #[inline(always)]
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         if RowMajor::is_needed(tensor, self.encode) {
@@ -101,7 +104,7 @@ impl TensorSink for Planner<'_> {
     }
 }
 
-/// Checks that a format can store a tensor, as planning a file does.
+/// Checks, as planning does, that a format can store a tensor.
 pub(crate) fn check_tensor(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Result<()> {
     if RowMajor::is_needed(tensor, encode) {
         return check_tensor(&RowMajor::new(tensor).record(), encode);
@@ -125,7 +128,7 @@ fn check_name(tensor: &TensorRecord<'_>, encode: &dyn Encode, names: NamePolicy)
     encode.check_name(tensor.name, tensor.info)
 }
 
-/// Refuses a name that the format cannot store.
+/// Refuses a name if the format cannot store it.
 #[inline]
 pub(crate) fn check_stored_name(name: &str, encode: &dyn Encode) -> Result<(), ErrorKind> {
     let spec = encode.spec();
@@ -151,7 +154,7 @@ fn name_too_long(spec: &FormatSpec, bytes: usize, most: usize, longer: Option<us
 }
 
 impl Planner<'_> {
-    // A function of its own, as one that calls itself is not inlined.
+    // A separate function, because a recursive one is never inlined.
     #[inline(never)]
     fn add_in_row_major(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         tensor.info.check_order().map_err(|invalid| Error::from(invalid).in_tensor(tensor.name))?;

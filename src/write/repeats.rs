@@ -1,8 +1,8 @@
-/// Returns the positions of hashes that may repeat, in order, with a few that do not.
+/// Returns the positions of hashes that may repeat, in order, and a few that do not.
 ///
-/// Only what has these hashes is compared. They are found in less time than it takes to fill a table of all.
+/// Only their bytes are compared. Finding them takes less time than filling a table of all hashes.
 pub(super) fn may_repeat(hashes: &[u64]) -> Vec<usize> {
-    /// The least number of places for a hash. At most one of so many hashes falls in the place of another by accident.
+    /// The minimum number of places per hash. At most one hash in 16 lands in a taken place by accident.
     const PLACES: usize = 16;
     const FEW: usize = 4;
 

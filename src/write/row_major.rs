@@ -6,7 +6,7 @@ use crate::model::{TensorData, TensorRecord, gather};
 use crate::tensor::checked_io::write_all;
 use crate::tensor::{Layout, TensorInfo, write_row_major};
 
-/// A tensor in a dim order that is stored in row-major order.
+/// A tensor with a dim order, presented in row-major order.
 pub(super) struct RowMajor<'a> {
     tensor: &'a TensorRecord<'a>,
     info: TensorInfo,

@@ -4,21 +4,21 @@ use std::io;
 
 use hashbrown::HashMap;
 
-/// The tensors that are stored once for several names.
+/// Which tensors are stored once under several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// None.
     Never,
-    /// Tensors whose bytes are the same memory, and tensors that their type ties to another.
+    /// Tensors that share memory, and tensors tied by their type.
     SameMemory,
-    /// Tensors whose bytes are equal, and tensors that their type ties to another.
+    /// Tensors with equal bytes, and tensors tied by their type.
     EqualBytes,
 }
 
-/// 128 bits that differ if bytes differ: two hashes with random keys.
+/// 128 bits that differ if the bytes differ: two hashes with random keys.
 pub(super) type KeyedDigest = [u64; 2];
 
-/// Computes a [`KeyedDigest`], which does not depend on how the bytes are split into writes.
+/// Computes a [`KeyedDigest`], independent of how the bytes are split into writes.
 #[derive(Clone)]
 pub(super) struct Digester([DefaultHasher; 2]);
 
@@ -32,7 +32,7 @@ impl Digester {
     }
 }
 
-/// The tensors of a plan that share bytes.
+/// The groups of tensors in a plan that share bytes.
 pub(super) struct Shared {
     /// For each of them, the first with its bytes, and their digest.
     tensors: HashMap<usize, (usize, KeyedDigest)>,
@@ -48,7 +48,7 @@ impl Shared {
         self.tensors.get(&index).map_or(index, |(owner, _)| *owner)
     }
 
-    /// Returns the sharing among some of the tensors, which are renumbered. Tensors that share bytes come together.
+    /// Returns the sharing among the tensors at `positions`, renumbered. Tensors that share bytes are given together.
     #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize]) -> Self {
         let new: HashMap<usize, usize> = positions.iter().enumerate().map(|(new, &index)| (index, new)).collect();

@@ -1,11 +1,11 @@
 //! Files of a few small tensors, written in one pass.
 //!
-//! A message or a small struct is sent once: payloads are copied into the file while they come, each after its header
-//! if the format has headers there, and the index is made at the end. There is no plan, no hash map and no allocation
+//! A message or a small struct is sent once: payloads are copied into the file as they come, each after its header if
+//! the format has headers there, and the index is written at the end. There is no plan, no hash map and no allocation
 //! per tensor.
 //!
-//! All other values are sent twice, to make a [`Plan`](super::Plan) and to write it. So are values with anything
-//! unusual about them, and those that cannot be stored: planning finds the error.
+//! Everything else is sent twice, to make a [`Plan`](super::Plan) and to write it: larger values, values with unusual
+//! features, and values with errors, which planning reports.
 
 use std::sync::Arc;
 
@@ -19,11 +19,10 @@ use crate::error::Result;
 use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// The most tensors of a small file: names are compared with each other.
+/// The most tensors of a small file: each name is compared with all others.
 const MOST_TENSORS: usize = 32;
 
-/// The most bytes of all payloads of a small file: they may be moved once, which takes as long as a third of a
-/// microsecond.
+/// The most payload bytes of a small file. They may be moved once, which takes up to a third of a microsecond.
 const MOST_BYTES: usize = 64 << 10;
 
 /// Writes the file of a few small tensors to an empty buffer. Returns whether it is one; otherwise the buffer is empty.
@@ -57,7 +56,7 @@ struct SmallSink<'a> {
     /// The address of each payload, if tensors share memory.
     storage: SmallVec<[usize; 8]>,
     file: SmallFile<'a>,
-    /// The number of tensors that are expected.
+    /// The expected number of tensors.
     expected: usize,
 }
 
@@ -111,7 +110,7 @@ impl SmallSink<'_> {
     }
 
     fn add_name(&mut self, tensor: &TensorRecord<'_>, index: usize) -> Option<()> {
-        /// Names take about so many bytes.
+        /// The estimated length of a name.
         const NAME: usize = 16;
 
         let (encode, name) = (self.encode, tensor.name);
@@ -129,7 +128,7 @@ impl SmallSink<'_> {
 
     /// Appends a tensor to the file.
     fn copy(&mut self, name: &str, info: &TensorInfo, payload: &[u8]) -> Option<()> {
-        /// Headers take about so many bytes.
+        /// The estimated length of a header.
         const HEADER: usize = 104;
 
         let alignment = usize::try_from(self.format.alignment()).ok()?;
@@ -160,7 +159,7 @@ impl SmallSink<'_> {
     }
 }
 
-/// Adds the zeros that make `len` bytes a multiple of `alignment`, a power of two.
+/// Pads `len` bytes with zeros to a multiple of `alignment`, a power of two.
 #[inline]
 fn pad(file: &mut Vec<u8>, len: usize, alignment: usize) {
     let padding = len.wrapping_neg() & (alignment - 1);

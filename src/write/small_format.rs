@@ -1,3 +1,5 @@
+//! The small-file writer of a format: headers while payloads are copied, and the index at the end.
+
 use std::fmt;
 
 use smallvec::SmallVec;
@@ -6,14 +8,13 @@ use super::planned::{PlannedIter, PlannedTensor};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::TensorInfo;
 
-/// How a format writes a file of a few small tensors. The bytes are those of the planned file.
+/// A writer for files of a few small tensors. The bytes equal the planned file.
 pub trait SmallFormat {
     /// Returns the length of what comes before the first record or payload, if `tensors` tensors come. It may be a
     /// guess.
     fn front_bytes(&self, tensors: usize) -> usize;
 
-    /// Returns the number that the length of each payload is padded to a multiple of. The last one is padded too, if
-    /// [`pads_last`](Self::pads_last).
+    /// Returns the alignment to which each payload is padded, the last one only if [`pads_last`](Self::pads_last).
     fn alignment(&self) -> u64;
 
     /// Returns whether there is padding after the last payload.
@@ -21,21 +22,21 @@ pub trait SmallFormat {
         true
     }
 
-    /// Appends the header that comes before a payload. By default, there is none.
+    /// Appends the header before a payload. By default, there is none.
     fn write_header(&self, _name: &str, _info: &TensorInfo, _payload_bytes: usize, _file: &mut Vec<u8>) {}
 
     /// Writes everything else, into zeros before the first record, or after the last one.
     ///
     /// # Errors
     ///
-    /// Any error. The file is then planned, which reports it.
+    /// Any error. The file is then planned, and planning reports it.
     fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()>;
 }
 
 /// The tensors of a small file.
 #[derive(Debug, Default)]
 pub struct SmallTensors {
-    /// All names, one after the other, unless the format omits them.
+    /// All names, concatenated, unless the format omits them.
     pub(super) names: String,
     pub(super) infos: SmallVec<[TensorInfo; 2]>,
     /// The length of a payload with each info.
@@ -70,7 +71,7 @@ impl SmallTensors {
     }
 }
 
-/// A small file that is being written.
+/// A small file under construction.
 pub struct SmallFile<'f> {
     pub(super) bytes: &'f mut Vec<u8>,
     /// The length of what comes before the first record.

@@ -1,3 +1,6 @@
+//! Writes a planned file. The tensors are sent a second time and compared with the plan, because a value may have
+//! changed since.
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -22,7 +25,7 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
     Ok(file)
 }
 
-/// Writes some tensors to a file in memory that is reused.
+/// Writes tensors to a file in memory, reusing its allocation.
 pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
     file.clear();
     if small::write(tensors, &encode, file) {
@@ -68,7 +71,7 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()))
     }
 
-    /// Writes the tensors that were planned to a stream.
+    /// Writes the planned tensors to a stream.
     pub(crate) fn write_stream(
         &self,
         tensors: &dyn Tensors,
@@ -86,7 +89,7 @@ impl Plan {
         self.write(tensors, Output::stream(out, self.file_bytes())).map(drop)
     }
 
-    /// Writes the tensors that were planned to a new file, as [`write_stream`](Self::write_stream) does.
+    /// Writes the planned tensors to a new file, as [`write_stream`](Self::write_stream) does.
     pub(crate) fn write_file(
         &self,
         tensors: &dyn Tensors,
@@ -117,7 +120,7 @@ impl Plan {
         })
     }
 
-    /// Writes the tensors that were planned. Returns the file, if it is written to memory.
+    /// Writes the planned tensors. Returns the file if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
         tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().spec().name))?;
@@ -125,8 +128,8 @@ impl Plan {
     }
 }
 
-/// Writes the file that a [`Plan`] describes: a sink for the tensors that were planned. Call [`finish`](Self::finish)
-/// after the last one.
+/// Writes the file described by a [`Plan`]: a sink for the planned tensors. Call [`finish`](Self::finish) after the
+/// last one.
 ///
 /// ```
 /// use tensorfile::{TensorMap, Tensors, ten};
@@ -145,7 +148,7 @@ pub struct PlanWriter<'w> {
     file: Box<dyn FileWriter<'w> + 'w>,
     /// The number of tensors written.
     done: usize,
-    /// The number of entries of metadata that came.
+    /// The number of metadata entries received.
     metadata_done: usize,
 }
 
@@ -158,7 +161,7 @@ impl<'w> PlanWriter<'w> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): a tensor that was planned did not come.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): a planned tensor was not sent.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn finish(self) -> Result<()> {
         self.into_output().map(drop)
@@ -183,7 +186,7 @@ impl<'w> PlanWriter<'w> {
         finish().map_err(|error: Error| error.in_format(plan.encode().spec().name))
     }
 
-    /// Checks that the next tensor is the one that was planned.
+    /// Checks the next tensor against the plan.
     fn check(&self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, name, info) = (self.plan, tensor.name, tensor.info);
         if self.done + usize::from(plan.embedded().is_some()) >= plan.len() {
@@ -221,7 +224,7 @@ impl TensorSink for PlanWriter<'_> {
             |(key, value): (&str, &MetadataValue)| format!("`{}` = `{}`", Short(key), Short(&value.to_string()));
         let planned = self.plan.metadata.get(self.metadata_done).map(|(key, value)| (key.as_str(), value));
         self.metadata_done += 1;
-        // As text, in which NaN is equal to itself.
+        // Compared as text, in which NaN equals itself.
         if planned.is_some_and(|(before, planned)| before == key && planned.to_string() == value.to_string()) {
             return Ok(());
         }
