@@ -1,12 +1,11 @@
-//! Checksums of payloads that are stored as they are.
+//! Checksums of uncompressed payloads.
 
 use crate::error::Result;
 use crate::storage::ReadAt;
 
 use super::Entry;
 
-/// The checksum of a payload that is being read, if the file has one. Formats without checksums have nothing to
-/// compare.
+/// The checksum of a payload, while it is being read. Formats without checksums have none.
 pub(crate) struct Sum {
     #[cfg(feature = "npz")]
     running: Option<Running>,
@@ -16,7 +15,7 @@ pub(crate) struct Sum {
 struct Running {
     crc: flate2::Crc,
     expected: u32,
-    /// The range that the checksum is of.
+    /// The range covered by the checksum.
     start: u64,
 }
 

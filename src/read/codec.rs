@@ -1,4 +1,4 @@
-//! Payloads that have to be decoded: byte-swapped or compressed ones.
+//! Payloads that need decoding: byte-swapped or compressed.
 
 use std::io::{self, Read};
 use std::num::NonZeroU8;
@@ -13,18 +13,18 @@ use crate::tensor::to_bools;
 /// The encoding of a payload in its range of the file. Every entry of an index has room for one, so it is small.
 #[derive(Debug, Clone)]
 pub(crate) enum Codec {
-    /// Big-endian elements of that many bytes.
+    /// Big-endian elements of this size.
     BigEndian(NonZeroU8),
-    /// Bools, of which any byte but 0 is true. Those with another codec are read in this way too. Without a codec,
-    /// other bytes than 0 and 1 are an error.
+    /// Bools stored as any byte: all but 0 are true. Bools with another codec are read in the same way. Without a
+    /// codec, bytes other than 0 and 1 are an error.
     Bools,
     /// The payload is the end of a member of an archive.
     #[cfg(feature = "npz")]
     Zipped(Zipped),
-    /// The elements are not next to each other in the range, or have another sign there.
+    /// Elements with gaps between them in the range, or with flipped signs.
     #[cfg(feature = "pytorch")]
     Strided(Box<Strided>),
-    /// Each byte of the payload is the character of its number, in UTF-8. Big-endian elements have that many bytes.
+    /// Each payload byte is stored as a character of its value, in UTF-8. Big-endian elements have this size.
     #[cfg(feature = "pytorch")]
     Latin1(Option<NonZeroU8>),
 }
@@ -54,7 +54,7 @@ impl Codec {
         }
     }
 
-    /// Returns whether elements are in other places than in the payload, because it is compressed or has gaps.
+    /// Returns whether stored elements are at different places than in the payload, because of compression or gaps.
     pub(crate) fn moves_elements(&self) -> bool {
         match self {
             Self::BigEndian(_) | Self::Bools => false,
@@ -71,7 +71,7 @@ impl Codec {
     }
 }
 
-/// A member of a zip archive that ends with a payload.
+/// A member of a zip archive with a payload at its end.
 #[cfg(feature = "npz")]
 #[derive(Debug, Clone)]
 pub(crate) struct Zipped {
@@ -81,7 +81,7 @@ pub(crate) struct Zipped {
     pub(crate) is_deflated: bool,
     /// The number of bytes before the payload, decoded.
     pub(crate) head: u32,
-    /// The CRC-32 of these bytes and the payload.
+    /// The CRC-32 of the bytes before the payload and the payload.
     pub(crate) crc32: u32,
 }
 
@@ -93,14 +93,14 @@ pub(crate) struct Strided {
     pub(crate) big_endian: Option<NonZeroU8>,
     /// A change of all elements.
     pub(crate) negation: Option<Negation>,
-    /// The number of bytes that are next to each other.
+    /// The number of contiguous bytes.
     pub(crate) run: usize,
     /// The number of runs along each dim, and the bytes from one to the next, outermost first. A run may begin before
     /// the one before it.
     pub(crate) dims: Box<[(u64, u64)]>,
 }
 
-/// The numbers of a tensor that are negated when they are read. A complex number is two of them.
+/// Numbers to negate after reading. A complex number counts as two.
 #[cfg(feature = "pytorch")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Negation {
@@ -114,7 +114,7 @@ pub(crate) struct Negation {
 
 #[cfg(feature = "pytorch")]
 impl Negation {
-    /// Negates little-endian numbers, of which the first is at an even position.
+    /// Negates little-endian numbers. The first one has an even position.
     fn apply(self, bytes: &mut [u8]) {
         for (number, is_negated) in bytes.chunks_exact_mut(self.bytes.into()).zip(self.even_and_odd.iter().cycle()) {
             if !is_negated {
@@ -144,7 +144,7 @@ fn swap(big_endian: Option<NonZeroU8>, bytes: &mut [u8]) {
 /// The size of a decoded piece. Every element size divides it.
 const PIECE: usize = 32 * 1024;
 
-/// A payload that has to be decoded.
+/// A payload that needs decoding.
 pub(crate) struct CodedPayload<'a> {
     codec: &'a Codec,
     /// The length of its range of the file.
@@ -171,7 +171,7 @@ pub(crate) struct PayloadDecoder<R> {
     negation: Option<Negation>,
     /// Any byte but 0 becomes 1.
     are_bools: bool,
-    /// The number of payload bytes that are not decoded yet.
+    /// The number of payload bytes left to decode.
     left: u64,
     /// The range was checked to its end.
     is_checked: bool,
@@ -285,7 +285,7 @@ impl<R: ReadSeek> Bytes<R> {
         }
     }
 
-    /// Checks that the stream ends here, and its checksum.
+    /// Checks the end of the stream, and its checksum.
     fn end(&mut self) -> Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
@@ -306,7 +306,7 @@ impl<R: ReadSeek> Bytes<R> {
     }
 }
 
-/// Reads bytes that are stored as characters of UTF-8.
+/// Reads bytes stored as UTF-8 characters.
 #[cfg(feature = "pytorch")]
 fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     for byte in bytes {
@@ -328,25 +328,25 @@ fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the runs of strided elements one after the other.
+/// Reads the runs of strided elements in order.
 #[cfg(feature = "pytorch")]
 struct StridedReader<R> {
     reader: io::BufReader<R>,
     strided: Box<Strided>,
     indices: Vec<u64>,
-    /// The offset of the current run, and that of the reader.
+    /// The offsets of the current run and of the reader.
     run: u64,
     i: u64,
-    /// The bytes of the run that were returned.
+    /// The number of bytes of the run already returned.
     done: usize,
-    /// A run that is one element, and its offset.
+    /// A run of one element, and its offset.
     element: Vec<u8>,
     element_offset: Option<u64>,
 }
 
 #[cfg(feature = "pytorch")]
 impl<R: ReadSeek> StridedReader<R> {
-    /// A run that is no longer is held, as it may be repeated.
+    /// Runs up to this length are held, because they may be repeated.
     const ELEMENT: usize = 16;
 
     fn new(reader: R, strided: Box<Strided>) -> Self {
@@ -425,7 +425,7 @@ fn inflate<R: Read>(reader: R) -> Inflate<R> {
     flate2::bufread::DeflateDecoder::new(io::BufReader::with_capacity(4096, reader))
 }
 
-/// Tells a damaged deflate stream from one that cannot be read.
+/// Distinguishes a damaged deflate stream from a failure to read it.
 #[cfg(feature = "npz")]
 pub(crate) fn not_deflated(error: io::Error) -> Error {
     let is_ours = error.get_ref().is_some_and(|inner| inner.is::<Error>());

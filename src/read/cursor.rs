@@ -1,10 +1,12 @@
+//! A cursor over a file, for the parsers of headers. It reads ahead, so a short header is one call of the storage.
+
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::storage::{ReadAt, append_range};
 use crate::tensor::{InvalidTensor, TensorInfo, grow, try_reserve};
 
-/// Reads numbers of a file one after the other. Errors carry the offset.
+/// Reads the numbers of a file in order. Errors carry the offset.
 ///
 /// ```
 /// use tensorfile::format::{Cursor, ReadAt};
@@ -22,15 +24,15 @@ use crate::tensor::{InvalidTensor, TensorInfo, grow, try_reserve};
 pub struct Cursor<'a> {
     file: &'a mut dyn ReadAt,
     offset: u64,
-    /// The bytes of the file from `ahead_start` on that were read ahead.
+    /// Bytes read ahead, from `ahead_start` on.
     ahead: [u8; AHEAD],
     ahead_start: u64,
     ahead_len: usize,
-    /// The bytes ahead are still in the buffer of a stream, which goes on after them once they were needed.
+    /// The bytes ahead are still in the buffer of a stream, and are consumed on first use.
     is_behind: bool,
 }
 
-/// The most bytes that are read ahead: most headers are shorter.
+/// The most bytes to read ahead: most headers are shorter.
 const AHEAD: usize = 96;
 
 impl<'a> Cursor<'a> {
@@ -39,8 +41,8 @@ impl<'a> Cursor<'a> {
         Self { file, offset, ahead: [0; AHEAD], ahead_start: offset, ahead_len: 0, is_behind: false }
     }
 
-    /// Reads up to `len` bytes ahead in one step, of a stream only those that are at hand. If that fails, each number
-    /// is read when it is needed, so an error is the same as without this.
+    /// Reads up to `len` bytes ahead in one step, from a stream only buffered ones. On failure, each number is read
+    /// when it is needed, so errors do not change.
     pub(crate) fn read_ahead(&mut self, len: usize) {
         self.ahead_len = 0;
         let most = len.min(AHEAD);
@@ -63,7 +65,7 @@ impl<'a> Cursor<'a> {
         len.and_then(|len| self.ahead[..self.ahead_len].get(..len)).unwrap_or_default()
     }
 
-    /// Passes the bytes of a stream up to here. Errors of what comes next then say where that begins.
+    /// Consumes the bytes of a stream up to here, so later errors have the right offset.
     #[inline]
     pub(crate) fn catch_up(&mut self) -> Result<()> {
         if self.is_behind { self.read(&mut []) } else { Ok(()) }
@@ -105,8 +107,8 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Appends `len` bytes to `bytes`. Memory is allocated for those that the file has. In a stream, it is allocated as
-    /// they arrive.
+    /// Appends `len` bytes to `bytes`. Memory is allocated only for bytes present in the file; for a stream, as they
+    /// arrive.
     pub fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         let end = self.offset.saturating_add(len);
         append_range(self.file, self.offset..end, bytes)?;
@@ -114,7 +116,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Skips up to 64 bytes, which must be there.
+    /// Skips up to 64 bytes, and checks their presence.
     ///
     /// # Panics
     ///
@@ -135,7 +137,7 @@ impl<'a> Cursor<'a> {
         self.offset = offset;
     }
 
-    /// Leaves out any number of bytes, which must be there.
+    /// Skips any number of bytes, and checks their presence.
     #[cfg(feature = "gguf")]
     pub(crate) fn pass(&mut self, len: u64) -> Result<()> {
         let Some(before) = len.checked_sub(1) else { return Ok(()) };
@@ -188,7 +190,7 @@ impl<'a> Cursor<'a> {
         Ok(numbers)
     }
 
-    /// Returns the range of a payload that begins here.
+    /// Returns the range of a payload starting here.
     ///
     /// # Errors
     ///
@@ -209,7 +211,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Returns the range of a payload that begins at `offset` in a file of length `len`, if that is known.
+/// Returns the range of a payload starting at `offset` in a file of length `len`, if known.
 pub(crate) fn payload_at(offset: u64, len: Option<u64>, info: &TensorInfo) -> Result<Range<u64>> {
     let too_large = || Error::from(InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }).at(offset);
     let needed = info.payload_bytes().ok_or_else(too_large)? as u64;

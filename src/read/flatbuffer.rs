@@ -1,9 +1,9 @@
-//! FlatBuffers that anyone may have written. The crate `flatbuffers` builds ours.
+//! A reader for untrusted FlatBuffers. The crate `flatbuffers` builds ours.
 //!
-//! The crate does not read them: its accessors are `unsafe`, or generated around `unsafe`, and take what a verifier
-//! accepted before. That verifier wants parts to be aligned in memory, as they are not in files of real software, and
-//! its errors have no offset. Our reader is safe, checks each part when it is read, and tells where a file is broken.
-//! Tests compare both.
+//! We do not read with the crate: its accessors are `unsafe`, or generated around `unsafe`, and need a verifier to run
+//! first. The verifier wants parts aligned in memory, which files of real software do not guarantee, and its errors
+//! have no offset. Our reader is safe, checks each part when it is read, and reports where a file is broken. Tests
+//! compare both.
 //!
 //! # Specification
 //!
@@ -13,21 +13,21 @@ use std::cell::Cell;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reads a flatbuffer that anyone may have written.
+/// Reads an untrusted flatbuffer.
 ///
-/// Each part is checked when it is read, as the verifier of the crate `flatbuffers` does: it lies within the flatbuffer
-/// and is aligned, and strings are UTF-8 and end with a NUL. Lists of fields that are too short for their own header
-/// are refused too, as all fields of their tables would seem to be absent. So are those before the first byte, where
-/// the verifier takes the identifier of the flatbuffer for one.
+/// Each part is checked when it is read, as by the verifier of the crate `flatbuffers`: it lies within the flatbuffer
+/// and is aligned, and strings are UTF-8 and end with a NUL. Unlike the verifier, we also refuse field lists shorter
+/// than their own header, because all fields would seem absent, and field lists before the first byte, where the
+/// verifier mistakes the file identifier for one.
 #[derive(Debug)]
 pub(crate) struct FlatbufferReader<'a> {
     bytes: &'a [u8],
     /// The offset of the bytes in the file.
     start: u64,
-    /// The number of bytes that may still be read. Parts may be referenced any number of times, so the time for a file
-    /// would not be bounded by its length.
+    /// The number of bytes that may still be read. Without this budget, repeated references would make the time for a
+    /// file independent of its length.
     left: Cell<usize>,
-    /// Lists of fields that were checked, and their positions, by these. Most tables share one with a table before.
+    /// A cache of checked field lists and their positions. Most tables share a list with an earlier table.
     lists: [Cell<(usize, FieldOffsets<'a>)>; LISTS],
 }
 
@@ -37,13 +37,13 @@ type FieldOffsets<'a> = &'a [[u8; 2]];
 /// The size of an offset, and of the length of a vector.
 const OFFSET: usize = 4;
 
-/// The number of lists of fields that are remembered.
+/// The number of cached field lists.
 const LISTS: usize = 8;
 
-/// The number of bytes of a table that count as read.
+/// The cost of a table, in bytes read.
 const TABLE: usize = 16;
 
-/// The length of the shortest list of fields: its own length and that of the table.
+/// The shortest field list: its own length and the length of the table.
 const SHORTEST_LIST: usize = 4;
 
 impl<'a> FlatbufferReader<'a> {
@@ -54,13 +54,13 @@ impl<'a> FlatbufferReader<'a> {
         Self { bytes, start, left: Cell::new(most), lists: Default::default() }
     }
 
-    /// Reads the root table, whose offset is at the start.
+    /// Reads the root table from the offset at the start.
     #[cfg(feature = "tensorbuffers")]
     pub(crate) fn root(&'a self) -> Result<Table<'a>> {
         self.table(0, 0)
     }
 
-    /// Reads the table that the offset at `from` refers to, which is in the part at `owner`.
+    /// Reads the table referred to by the offset at `from`, in the part at `owner`.
     #[inline(always)]
     fn table(&'a self, from: usize, owner: usize) -> Result<Table<'a>> {
         self.table_at(self.follow(from, owner)?, from)
@@ -72,13 +72,13 @@ impl<'a> FlatbufferReader<'a> {
     pub(crate) fn table_at(&'a self, position: usize, from: usize) -> Result<Table<'a>> {
         let distance = i32::from_le_bytes(self.array(position, from)?);
         let distance = isize::try_from(-i64::from(distance)).unwrap_or(isize::MAX);
-        // If this wraps around, it is no position of a list that was checked.
+        // On wrap-around, this is not the position of a checked list.
         let list = position.wrapping_add_signed(distance);
         let (known, mut fields) = self.known_list(list).get();
         if known != list || fields.is_empty() {
             fields = self.check_list(position, distance)?;
         }
-        // The numbers in the table, of which there are a few, count with it.
+        // The few numbers of the table are included in its cost.
         self.spend(TABLE + SHORTEST_LIST + size_of_val(fields))?;
         Ok(Table { buffer: self, position, fields })
     }
@@ -109,14 +109,14 @@ impl<'a> FlatbufferReader<'a> {
         Ok(fields)
     }
 
-    /// Returns the position that the offset at `from` refers to, which may lie outside.
+    /// Returns the position referred to by the offset at `from`. It may lie outside.
     #[inline]
     fn follow(&self, from: usize, owner: usize) -> Result<usize> {
         let offset = u32::from_le_bytes(self.array(from, owner)?);
         Ok(usize::try_from(offset).map_or(usize::MAX, |offset| from.saturating_add(offset)))
     }
 
-    /// Returns a number, which lies at a multiple of its size. `from` is the position of the reference to it.
+    /// Returns a number, which must be aligned to its size. `from` is the position of the reference to it.
     #[inline]
     fn array<const N: usize>(&self, position: usize, from: usize) -> Result<[u8; N]> {
         if !position.is_multiple_of(N) {
@@ -133,7 +133,7 @@ impl<'a> FlatbufferReader<'a> {
         run.ok_or_else(|| self.misplaced("a part lies outside of it", position, from))
     }
 
-    /// Counts bytes that are read, but for single numbers.
+    /// Charges for bytes, except single numbers.
     #[inline]
     fn spend(&self, len: usize) -> Result<()> {
         let left = self.left.get().checked_sub(len);
@@ -141,7 +141,7 @@ impl<'a> FlatbufferReader<'a> {
         Ok(())
     }
 
-    /// Reads the vector that the offset at `from` refers to.
+    /// Reads the vector referred to by the offset at `from`.
     #[inline]
     fn vector<const N: usize>(&self, from: usize, owner: usize) -> Result<Vector<'a, N>> {
         let position = self.follow(from, owner)?;
@@ -156,7 +156,7 @@ impl<'a> FlatbufferReader<'a> {
         Ok(Vector { start, elements: run.as_chunks().0 })
     }
 
-    /// Reads the string that the offset at `from` refers to.
+    /// Reads the string referred to by the offset at `from`.
     #[inline]
     fn string(&self, from: usize, owner: usize) -> Result<&'a str> {
         let Vector { start, elements } = self.vector::<1>(from, owner)?;
@@ -168,7 +168,7 @@ impl<'a> FlatbufferReader<'a> {
         }
     }
 
-    /// The error for a part that is wrong: at its position, or at the reference to it if it lies outside.
+    /// The error for a wrong part: at its position, or at the reference to it if it lies outside.
     #[cold]
     fn misplaced(&self, why: &str, position: usize, from: usize) -> Error {
         self.broken(why, if position < self.bytes.len() { position } else { from })
@@ -219,7 +219,7 @@ impl<'a> Table<'a> {
         self.find(field).is_some()
     }
 
-    /// Returns the position of a field, which may lie outside.
+    /// Returns the position of a field. It may lie outside.
     #[inline]
     fn find(&self, field: usize) -> Option<usize> {
         let distance = u16::from_le_bytes(*self.fields.get(field)?);

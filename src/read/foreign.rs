@@ -1,20 +1,20 @@
-//! Files that are not tensor files, told by their beginnings, so that errors say what was saved as a model.
+//! Recognizes common files without tensors by their magic, so that errors name what was saved as a model.
 
 use crate::error::{Category, Error, ErrorKind};
 use crate::model::FormatSpec;
 use crate::storage::ReadAt;
 
-/// The number of bytes at the start of a file that are looked at.
+/// The number of bytes inspected.
 pub(crate) const BEGIN: usize = 512;
 
-/// The shortest file that is recognized.
+/// The shortest recognizable file.
 const SHORTEST: usize = 8;
-/// The most bytes of the beginning that a message shows of text.
+/// The most bytes of a text file in a message.
 const SHOWN: usize = 64;
-/// The most bytes of the beginning that a message shows of other files.
+/// The most bytes of a binary file in a message.
 const SHOWN_BINARY: usize = 8;
 
-/// The text that Git LFS stores in place of a file.
+/// The pointer that Git LFS stores in place of a file.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
 /// Kinds of binary files: the offset of their magic, the magic, and what they are.
@@ -50,18 +50,18 @@ const BINARIES: &[(usize, &[u8], &str)] = &[
 
 /// Returns the beginning of a file for [`recognize`], and whether it is the whole file.
 pub(crate) fn begin_of<'b>(file: &mut dyn ReadAt, begin: &'b mut [u8; BEGIN]) -> Option<(&'b [u8], bool)> {
-    // A stream whose length is unknown is long.
+    // A stream of unknown length counts as long.
     let len = file.file_len().unwrap_or(u64::MAX);
     let begin = &mut begin[..usize::try_from(len).map_or(BEGIN, |len| len.min(BEGIN))];
     file.read_at(0, begin).ok()?;
     Some((begin, begin.len() as u64 == len))
 }
 
-/// Returns the error for a file with this beginning that is recognized as something else than tensors. `is_whole` is
-/// set if it is the whole file.
+/// Returns the error for a file recognized as something else than tensors. `is_whole` is set if `begin` is the whole
+/// file.
 ///
-/// Only files that no format can read are asked for, and that have the magic of none: by chance, a tensor file may
-/// begin like one of another kind.
+/// Called only after all formats refused the file and no magic matched: by chance, a tensor file may look like another
+/// kind.
 pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
     let begin = &begin[..begin.len().min(BEGIN)];
     // A few bytes may be the beginning of anything.
@@ -85,7 +85,7 @@ pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
     Some(error(what, shown))
 }
 
-/// Returns the error that says what a file in memory is instead of one of a format, if it is not well-formed.
+/// Replaces the error for a malformed file in memory by one that names its actual kind, if recognized.
 pub(crate) fn or_other(error: Error, spec: &FormatSpec, file: &[u8]) -> Error {
     let is_file = matches!(error.category(), Category::File | Category::Limit);
     let may_be_other = is_file && !spec.has_magic(file);

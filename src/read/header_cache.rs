@@ -4,10 +4,10 @@ use super::Index;
 use crate::error::Result;
 use crate::tensor::TensorInfo;
 
-/// The header of a tensor that was read.
+/// A tensor header, new or cached.
 pub(crate) enum ReadHeader {
     New(TensorInfo),
-    /// That of the tensor at a position in the index.
+    /// Equal to the header of the tensor at this position in the index.
     Alike(usize),
 }
 
@@ -23,7 +23,7 @@ impl ReadHeader {
     }
 }
 
-/// The last headers that were different, as they are stored, and the positions of their tensors in the index.
+/// The most recent distinct headers, as stored, and the positions of their tensors in the index.
 ///
 /// Most tensors of a file have the header of one before, and the fields of a struct take turns. Such a header is not
 /// parsed and checked again.
@@ -39,7 +39,7 @@ impl<H> LastHeaders<H> {
         self.headers.iter().flatten()
     }
 
-    /// Adds a header that is not among these.
+    /// Adds a header not yet in the cache.
     #[inline]
     pub(crate) fn add(&mut self, header: H, i: usize) {
         self.headers[1] = self.headers[0].replace((header, i));

@@ -15,9 +15,9 @@ use crate::model::{FileMetadata, FormatSpec, embedded_names, is_index};
 use crate::storage::{ReadAt, Slice, Storage};
 use crate::tensor::{Buffer, Dtype, Layout};
 
-/// Reads the index of a file by the [`IndexReader`] of its format, and checks what that adds.
+/// Reads the index of a file with the [`IndexReader`] of its format, and checks each addition.
 ///
-/// In a stream, the tensors become known one after the other, and messages are read without an index.
+/// The tensors of a stream become known one by one. Messages are read without an index.
 pub(crate) struct IndexLoader<'de> {
     pub(super) storage: ReaderStorage<'de>,
     pub(super) index_reader: ReaderOfIndex,
@@ -27,19 +27,19 @@ pub(crate) struct IndexLoader<'de> {
     pub(super) needs_unique_names: bool,
     pub(super) limits: Limits,
     pub(super) index: Cow<'de, Index>,
-    /// The tensors of a stream become known one after the other.
+    /// The file is a stream: its tensors become known one by one.
     pub(super) is_stream: bool,
     /// The length of all payloads so far, in bytes.
     payload_bytes: u64,
-    /// The number of messages that were passed and are not left out of the index yet.
+    /// The number of messages passed but not yet omitted from the index.
     passed: usize,
-    /// The offset at which the last of them ends.
+    /// The end of the last passed message.
     passed_to: u64,
 }
 
-/// The storage of a file whose tensors are read.
+/// The storage of a file, for reading its tensors.
 pub(crate) enum ReaderStorage<'de> {
-    /// A file in memory, which needs no allocation.
+    /// A file in memory. It needs no allocation.
     Slice(Slice<'de>),
     Boxed(Box<dyn Storage<'de> + 'de>),
 }
@@ -66,7 +66,7 @@ impl DerefMut for ReaderStorage<'_> {
     }
 }
 
-/// A format's function that reads metadata.
+/// A format's function for reading metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
 /// How the files of a format are read.
@@ -126,8 +126,8 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// Returns an index of only the tensor with a name, or at a position. `None` if there is none, or if the format has
-    /// to read the headers of others to find it.
+    /// Returns an index of a single tensor, by name or position. `None` if there is none, or if the format must read
+    /// other headers to find it.
     pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
         let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
         self.begin(index_reader());
@@ -152,8 +152,8 @@ impl<'de> IndexLoader<'de> {
         Ok(Some(index))
     }
 
-    /// Returns the position of a name in the list of `count` names, which is the only tensor known. `None` if it is not
-    /// there once.
+    /// Returns the position of a name in the list of `count` names, the only known tensor. `None` if it is missing or
+    /// repeated.
     fn position_in_names(&mut self, name: &str, count: usize) -> Result<Option<usize>> {
         let mut memory = Vec::new();
         let bytes = embedded_names(&mut *self.storage, &self.index.entry(0), &mut memory)?;
@@ -174,12 +174,12 @@ impl<'de> IndexLoader<'de> {
         Ok(self.index.len() == 1)
     }
 
-    /// Treats a list of names as the tensor that it is.
+    /// Treats a list of names as an ordinary tensor.
     pub(crate) fn ignore_embedded_names(&mut self) {
         self.embeds_names = false;
     }
 
-    /// Refuses tensors of one name, those known so far and later ones.
+    /// Refuses tensors with equal names, now and later.
     pub(crate) fn require_unique_names(&mut self) -> Result<()> {
         self.needs_unique_names = true;
         self.index.check_unique()
@@ -203,7 +203,7 @@ impl<'de> IndexLoader<'de> {
         Ok(read(at_hand, &self.limits, message).is_some() && message.needs_no_index(&self.limits))
     }
 
-    /// Reads the payload of the [message](Self::message) that comes next.
+    /// Reads the payload of the next [message](Self::message).
     // Each call would copy the payload's struct once more.
     #[inline]
     pub(crate) fn message_payload(&mut self, message: &Message) -> Result<Buffer> {
@@ -218,7 +218,7 @@ impl<'de> IndexLoader<'de> {
         payload
     }
 
-    /// Returns the position of the last tensor of a stream that was passed, for messages.
+    /// Returns the position of the last passed tensor of a stream, for error messages.
     pub(crate) fn last_label(&self) -> String {
         format!("#{}", (self.index.count() + self.passed).saturating_sub(1))
     }
@@ -301,7 +301,7 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// Gives all tensors the names in the last one, which is none any more.
+    /// Names all tensors by the list in the last one, which is removed.
     pub(super) fn take_names(&mut self, i: usize) -> Result<()> {
         let (start, mut memory) = (self.index.entry(i).start(), Vec::new());
         let bytes = embedded_names(&mut *self.storage, &self.index.entry(i), &mut memory)?;
@@ -312,7 +312,7 @@ impl<'de> IndexLoader<'de> {
     }
 }
 
-/// Returns the payload of the tensor that is the list of names.
+/// Returns the payload of the list of names.
 fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     let (range, found) = (entry.range(), entry.payload_bytes());
     let start = range.start;
@@ -323,14 +323,14 @@ fn embedded_names<'a>(file: &'a mut dyn ReadAt, entry: &Entry<'_>, memory: &'a m
     file.bytes(range, memory).map_err(|error| error.at(start))
 }
 
-/// Checks that the tensors of an index from `first` on are within the limits of a file of `len` bytes, or of a stream.
-/// Returns the length of all payloads, of which those before have `payload_bytes`.
+/// Checks the tensors of an index, from `first` on, against the limits of a file of `len` bytes, or of a stream.
+/// Returns the length of all payloads, `payload_bytes` of it from earlier tensors.
 fn check_limits(index: &Index, first: usize, len: Option<u64>, mut payload_bytes: u64, limits: &Limits) -> Result<u64> {
     let limit =
         |what, found, limit, i| Err(Error::new(ErrorKind::Limit { what, found, limit }).in_tensor(index.label(i)));
     let end = usize::try_from(limits.tensors).unwrap_or(usize::MAX).min(index.pushed());
-    // Many small entries can name one large record. What a compressed member has is counted when it is read. The memory
-    // for tensors is taken as they are read, that for the headers was taken now.
+    // Many small entries can refer to one large record. Compressed members are counted when they are read, and the
+    // memory for tensors is taken as they are read; the memory for headers was taken now.
     let most = len.map(|len| limits.most_shared(len));
     for i in first..end {
         let entry = index.entry(i);

@@ -8,7 +8,7 @@ use crate::storage::ReadAt;
 
 /// Reads the index of a file, wherever the bytes come from.
 pub trait IndexReader {
-    /// Adds the next tensor to the index, or all those that the same part of the file describes. Returns `false` at the
+    /// Adds the next tensor to the index, or all tensors described by the same part of the file. Returns `false` at the
     /// end of the file.
     ///
     /// In a stream, the payloads of all tensors are read, or passed over, before this is called again.
@@ -28,8 +28,8 @@ pub trait IndexReader {
         Ok(None)
     }
 
-    /// Adds the tensor at a position to the index, without reading the headers of the others. The position is less than
-    /// the [`count`](Self::count), which was asked for before.
+    /// Adds the tensor at a position to the index, without reading the headers of other tensors. The position is below
+    /// [`count`](Self::count), which was called before.
     ///
     /// # Errors
     ///
@@ -43,24 +43,23 @@ pub trait IndexReader {
         None
     }
 
-    /// Returns the entries of [`metadata`](Self::metadata) for a value that is read, after the first tensor was
-    /// returned. In a stream, this is the only way to them.
+    /// Returns the entries of [`metadata`](Self::metadata), after the first tensor was returned. In a stream, there is
+    /// no other access to them.
     fn metadata_entries(&mut self) -> Option<IndexMap<String, String>> {
         self.metadata().map(|metadata| metadata.entries)
     }
 
-    /// Returns which part of a model the file is, if it states that it is one of several. The index was read before.
+    /// Returns the file's place among the files of a model, if stated. The index was read before.
     fn part(&self) -> Option<FilePart> {
         None
     }
 
-    /// Returns whether tensors come in the order of their payloads, so that a stream need not hold what was read.
+    /// Returns whether tensors come in payload order, so that a stream need not hold bytes already read.
     fn is_in_file_order(&self) -> bool {
         false
     }
 
-    /// Returns whether two tensors may have the same name, as in a stream in which nothing is looked up by name.
-    /// Otherwise that is an error.
+    /// Returns whether names may repeat, as in a stream without lookups by name. Otherwise a repeated name is an error.
     fn names_may_repeat(&self) -> bool {
         false
     }

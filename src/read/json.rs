@@ -1,6 +1,6 @@
 //! Messages of serde about JSON, in the words of JSON.
 
-/// Words of serde, and those of JSON. Longer ones come first.
+/// Terms of serde, and their JSON counterparts. Longer ones come first.
 const WORDS: &[(&str, &str)] = &[
     ("expected usize", "expected a whole number"),
     ("expected u64", "expected a whole number"),

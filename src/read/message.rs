@@ -1,7 +1,7 @@
 use crate::limits::Limits;
 use crate::tensor::TensorInfo;
 
-/// The header of the tensor that comes next in a stream.
+/// The header of the next tensor in a stream.
 pub(crate) struct Message {
     /// The name; `""` if there is none.
     pub(crate) name: String,
@@ -12,9 +12,9 @@ pub(crate) struct Message {
     pub(crate) padding: usize,
 }
 
-/// A format's function that reads the header that bytes of a stream begin with, if all of it is there.
+/// A format's function that reads the header at the start of buffered bytes, if it is complete.
 ///
-/// `None` is no error: reading an index then finds what it is. The message is [empty](Message::EMPTY).
+/// `None` is not an error: the index reader then takes over. The message is [empty](Message::EMPTY).
 pub(crate) type ReadMessage = fn(&[u8], &Limits, &mut Message) -> Option<()>;
 
 impl Message {

@@ -15,16 +15,16 @@ use crate::tensor::{
     Buffer, InvalidTensor, Layout, TensorInfo, are_bools, check_coo_indices, coo_index_bytes, try_reserve,
 };
 
-/// The memory that is allocated before the first byte of a stream's payload has arrived, in bytes.
+/// The most memory allocated before the first payload byte of a stream has arrived.
 pub(super) const FIRST: usize = 1 << 20;
 
-/// Returns whether elements that were checked could become invalid while they are borrowed. Only bytes of `bool` can: a
-/// `bool` that is neither 0 nor 1 is undefined behavior.
+/// Returns whether checked elements could become invalid while borrowed. Only `bool` can: a `bool` other than 0 and 1
+/// is undefined behavior.
 fn may_become_invalid<'de>(storage: &(dyn Storage<'de> + 'de), entry: &Entry<'_>) -> bool {
     entry.has_bools() && storage.may_change()
 }
 
-/// Reads a payload that is stored as it is. It is not borrowed if it `will_be_copied` and reading takes less time.
+/// Reads an uncompressed payload. It is not borrowed if it `will_be_copied` and reading takes less time.
 pub(super) fn read_plain<'de>(
     storage: &mut (dyn Storage<'de> + 'de),
     entry: &Entry<'_>,
@@ -34,7 +34,7 @@ pub(super) fn read_plain<'de>(
     let is_borrowed = !(will_be_copied && storage.reads_faster(&range));
     if is_borrowed && let Some(bytes) = storage.borrow(range.clone()) {
         let bytes = bytes?;
-        // Bools that are borrowed are 0 and 1.
+        // Borrowed bools are 0 and 1.
         let is_copied =
             may_become_invalid(&*storage, entry) || entry.has_bools() && entry.takes_any_bool() && !are_bools(bytes);
         return Ok(if is_copied {
@@ -77,14 +77,14 @@ pub(super) fn read_stream<'de>(
     Ok(buffer)
 }
 
-/// Compares the checksum of a payload that is stored as it is, if the file has one.
+/// Compares the checksum of an uncompressed payload, if the file has one.
 pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Entry<'_>, payload: &[u8]) -> Result<()> {
     let mut sum = Sum::of(entry, file)?;
     sum.update(payload);
     sum.end()
 }
 
-/// Compares the checksum of a payload that is swapped but not compressed, if the file has one.
+/// Compares the checksum of a byte-swapped, uncompressed payload, if the file has one.
 #[cfg(feature = "npy")]
 pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
     if !entry.has_checksum() {
@@ -116,7 +116,7 @@ pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Res
     }
 }
 
-/// Writes a range to `out`, in chunks of the size that those of a file have. The inner error is that of `out`.
+/// Writes a range to `out`, in chunks as large as the chunks of a file. The inner error is an error of `out`.
 pub(super) fn write_chunks<'de>(
     storage: &mut (dyn Storage<'de> + 'de),
     range: Range<u64>,
@@ -147,7 +147,7 @@ pub(super) fn write_chunks<'de>(
     Ok(write_all(out, &held))
 }
 
-/// Returns the next part of a range of which the part before `done` was read. An error is about the whole range.
+/// Returns the next part of a range, after the first `done` bytes. An error is about the whole range.
 fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>, done: u64) -> Result<&'a [u8]> {
     storage.chunk(done..range.end).map_err(|error| of_whole(range, done, error))
 }
@@ -263,12 +263,12 @@ impl Entry<'_> {
 pub(super) struct ElementWriter<'a> {
     entry: Entry<'a>,
     out: &'a mut dyn io::Write,
-    /// The bytes that were passed on.
+    /// The number of bytes passed on.
     written: usize,
 }
 
 impl<'a> ElementWriter<'a> {
-    /// The most bools that are looked at again if one is neither 0 nor 1.
+    /// The most bools inspected again after a byte other than 0 and 1.
     const PIECE: usize = 1 << 20;
 
     pub(super) fn new(entry: Entry<'a>, out: &'a mut dyn io::Write) -> Self {
@@ -316,11 +316,11 @@ impl io::Write for Summed<'_> {
     }
 }
 
-/// Passes on the indices of a sparse tensor, and checks that they are inside its shape. Each write has whole ones.
+/// Passes on the indices of a sparse tensor, and checks them against its shape. Each write holds whole indices.
 pub(super) struct CheckedIndices<'a> {
     info: &'a TensorInfo,
     out: &'a mut dyn io::Write,
-    /// The number of indices that were checked.
+    /// The number of checked indices.
     checked: usize,
 }
 

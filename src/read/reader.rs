@@ -1,3 +1,5 @@
+//! Reads the payloads of a file or stream in any order, each at most once, and keeps track of the unread tensors.
+
 use std::borrow::Cow;
 use std::{fmt, io};
 
@@ -21,18 +23,18 @@ use crate::tensor::{Layout, TensorInfo};
 
 /// The tensors of a file of any format in any storage.
 ///
-/// Tensors of a stream become known one after the other. Tensors whose payload was read or skipped are *read*; searches
-/// find only the others.
+/// The tensors of a stream become known one by one. After reading or skipping its payload, a tensor is *read*; searches
+/// find only unread tensors.
 pub(crate) struct Reader<'de> {
     pub(crate) loader: IndexLoader<'de>,
     unread: Unread,
-    /// The tensor whose payload comes next in a stream.
+    /// The tensor with the next payload of a stream.
     pending: Option<usize>,
-    /// The number of tensors that are not known yet, of those that are read as one value.
+    /// The number of tensors not yet known, if a fixed number is read as one value.
     left: Option<usize>,
-    /// The memory that payloads were read into.
+    /// The memory of payloads read so far.
     memory: ReadMemory,
-    /// The bytes of payloads that were read, if a listener counts them.
+    /// The number of payload bytes read, for a listener.
     count: Option<ProgressCount<'de>>,
 }
 
@@ -41,7 +43,7 @@ impl<'de> Reader<'de> {
         Self::with_loader(IndexLoader::new(storage, reading, limits))
     }
 
-    /// A reader of a file whose index is known.
+    /// A reader for a file with a known index.
     pub(crate) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>, limits: Limits) -> Self {
         Self::with_loader(IndexLoader::with_index(storage, index, limits))
     }
@@ -73,7 +75,7 @@ impl<'de> Reader<'de> {
         Ok((index, metadata, part))
     }
 
-    /// Returns the entries of metadata: as the index has them, or else those that `read` reads.
+    /// Returns the metadata entries, from the index or else by `read`.
     pub(crate) fn metadata_entries(&mut self, read: Option<ReadMetadata>) -> Result<IndexMap<String, String>> {
         // In a stream, the header is read with the first tensor.
         if self.loader.index.len() == 0 {
@@ -97,14 +99,12 @@ impl<'de> Reader<'de> {
         self.unread = Unread::default();
     }
 
-    /// Ends before a number of tensors were read, those that are known included, until [`leave`](Self::leave) is
-    /// called.
+    /// Limits reading to a number of tensors, including known ones, until [`leave`](Self::leave) is called.
     pub(crate) fn enter(&mut self, tensors: usize) {
         self.left = Some(tensors.saturating_sub(self.loader.index.len()));
     }
 
-    /// Skips what is left after [`enter`](Self::enter), and drops it. Returns the number of tensors that the stream
-    /// lacks.
+    /// Skips and drops the rest after [`enter`](Self::enter). Returns the number of tensors missing from the stream.
     pub(crate) fn leave(&mut self) -> usize {
         let ended = self.drain_headers();
         let left = self.left.take().unwrap_or_default();
@@ -121,7 +121,7 @@ impl<'de> Reader<'de> {
             return Ok(Some(i));
         }
         self.read_on()?;
-        // If all of a stream is in reach now, read all of its index, so that what was read can be freed.
+        // Once a stream is completely buffered, read its whole index, so that consumed bytes can be freed.
         if self.loader.storage.file_len().is_some() {
             self.drain()?;
         }
@@ -134,13 +134,13 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// Makes every tensor known. The payloads that were not read are lost if they come from a stream.
+    /// Makes every tensor known. Unread payloads of a stream are lost.
     pub(crate) fn drain_headers(&mut self) -> Result<()> {
         while self.next_in_order()?.is_some() {}
         Ok(())
     }
 
-    /// Returns the next tensor of a stream. Payloads before it that were not read are lost.
+    /// Returns the next tensor of a stream. Unread payloads before it are lost.
     pub(crate) fn next_in_order(&mut self) -> Result<Option<usize>> {
         if let Some(pending) = self.pending.filter(|pending| !self.is_read(*pending)) {
             self.skip(pending);
@@ -148,8 +148,8 @@ impl<'de> Reader<'de> {
         Ok(self.read_on()?.then(|| self.loader.index.len() - 1))
     }
 
-    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is that of
-    /// `out` or of wrong coordinates, after which the stream goes on.
+    /// Writes the payload of the [next tensor](Self::next_in_order) to `out`, in chunks. The inner error is an error of
+    /// `out` or a wrong coordinate, and the stream can continue after it.
     pub(crate) fn write_next_to(&mut self, i: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
         self.skip(i);
         let entry = self.loader.index.entry(i);
@@ -157,7 +157,7 @@ impl<'de> Reader<'de> {
         if let Err(error) = write_chunks(storage, indices, &mut CheckedIndices::new(entry.info(), out))? {
             return Ok(Err(error));
         }
-        // It cannot be checked any more when the tensor is left behind.
+        // It cannot be checked later, once the tensor has been passed.
         check_value_count(storage, &entry).map_err(|error| error.in_tensor(self.loader.index.label(i)))?;
         self.pending = None;
         match write_chunks(storage, count, out)? {
@@ -188,12 +188,12 @@ impl<'de> Reader<'de> {
         self.loader.index.entry(i).locate(error)
     }
 
-    /// Returns the unread tensor of that name.
+    /// Returns the unread tensor called `name`.
     pub(crate) fn find(&mut self, name: &str) -> Option<usize> {
         self.unread.find(&self.loader.index, name)
     }
 
-    /// Returns the first unread tensor that is `prefix` or is below it; of all tensors if there is no prefix.
+    /// Returns the first unread tensor at or below `prefix`, or of all tensors without a prefix.
     pub(crate) fn first_under(&mut self, prefix: Option<&str>) -> Option<usize> {
         self.unread.first_under(&self.loader.index, prefix)
     }
@@ -241,8 +241,8 @@ impl<'de> Reader<'de> {
         Some((entry.info(), bytes))
     }
 
-    /// Reads a payload into memory, if the tensor has the shape, and its payload is stored as these bytes are, of which
-    /// any are elements. Returns whether it was read.
+    /// Reads a payload into memory, if the tensor has this shape, and the stored bytes are valid elements without
+    /// conversion. Returns whether it was read.
     pub(crate) fn read_into(&mut self, i: usize, spec: &TensorSpec, shape: &[usize], bytes: &mut [u8]) -> Result<bool> {
         let entry = self.loader.index.entry(i);
         let (info, start) = (entry.info(), entry.start());
@@ -264,8 +264,8 @@ impl<'de> Reader<'de> {
         Ok(true)
     }
 
-    /// Reads the payload of a tensor: borrowed if it is in memory, else in memory of its own. A payload that will be
-    /// copied is also read into memory of its own if that takes less time.
+    /// Reads the payload of a tensor: borrowed from a file in memory, otherwise into its own memory. A payload to be
+    /// copied later is also read into its own memory if this takes less time.
     pub(crate) fn payload(&mut self, i: usize, copies: Copies) -> Result<Payload<'de>> {
         self.unread.mark_read(&self.loader.index, i);
         if self.pending == Some(i) {
@@ -285,14 +285,14 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Notes that a payload could not be read.
+    /// Records a failure to read a payload.
     #[cold]
     fn broke_off(&mut self, i: usize, error: Error) -> Error {
-        // A stream that broke off within a payload has no next tensor.
+        // A stream that failed within a payload has no next tensor.
         if matches!(error.category(), Category::File | Category::Io) && !self.loader.is_drained() {
             self.loader.index_reader = ReaderOfIndex::Ended(None);
         }
-        // A tensor that cannot be read by us is not wrong at any offset.
+        // An unsupported tensor is not an error at any offset.
         if error.category() == Category::Call { error } else { error.at(self.offset(i)) }
     }
 
@@ -334,7 +334,7 @@ impl<'de> Reader<'de> {
                 return Ok(false);
             }
         }
-        // The list of names is the last tensor. An earlier one that begins in the same way is an ordinary tensor.
+        // The list of names is the last tensor. An earlier look-alike is an ordinary tensor.
         if self.loader.index.pushed() == i + 1 && self.loader.may_be_names(i)? {
             self.loader.storage.keep(self.loader.index.entry(i).range())?;
             while self.loader.index.pushed() == i + 1 {
@@ -351,7 +351,7 @@ impl<'de> Reader<'de> {
         self.loader.check_names().map(|()| true)
     }
 
-    /// Makes every tensor of a file known that is not a stream. Returns whether there is one.
+    /// Makes every tensor of a file known, unless it is a stream. Returns whether there is one.
     fn read_all(&mut self) -> Result<bool> {
         while self.loader.read_index()? {}
         if let Some(last) = self.loader.index.pushed().checked_sub(1)
@@ -365,7 +365,7 @@ impl<'de> Reader<'de> {
         self.loader.check_names().map(|()| self.loader.index.len() > 0)
     }
 
-    /// Leaves a tensor of a stream behind whose payload was not read. It is kept, unless it was skipped.
+    /// Passes a tensor of a stream with an unread payload. It is kept, unless it was skipped.
     fn pass(&mut self, i: usize) -> Result<()> {
         let entry = self.loader.index.entry(i);
         if !self.unread.is_read(i) {
@@ -385,7 +385,7 @@ impl<'de> Reader<'de> {
             && self.loader.storage.borrow(entry.start()..entry.start()).is_some();
         if !is_lent || copies != Copies::None {
             let len = self.loader.storage.file_len();
-            // A stream has no length. Its limit is that of each payload.
+            // A stream has no length. Each payload is checked against the limit instead.
             let most =
                 len.map_or(self.loader.limits.memory.unwrap_or(u64::MAX), |len| self.loader.limits.most_read(len));
             self.memory.bytes = self.memory.bytes.saturating_add(entry.payload_bytes());
@@ -428,24 +428,23 @@ impl<'de> Reader<'de> {
     }
 }
 
-/// The memory for the payloads that were read, which [`Limits::memory`] bounds.
+/// The memory of payloads read so far, bounded by [`Limits::memory`].
 #[derive(Default)]
 struct ReadMemory {
     bytes: u64,
-    /// The ranges of payloads that are copied once for all tensors that have them. They are only noted once payloads
-    /// have more bytes than the file, which those that share nothing do not.
+    /// The ranges of payloads copied once for several tensors. Recorded only once payloads have more bytes than the
+    /// file, which takes sharing.
     shared: Option<HashSet<(u64, u64)>>,
 }
 
 impl ReadMemory {
-    /// Refuses a payload that was counted and exceeds the limit. One that `is_shared` is copied once for all tensors
-    /// that have it.
+    /// Refuses a counted payload beyond the limit. A payload that `is_shared` is copied once for all its tensors.
     #[cold]
     fn check(&mut self, entry: &Entry<'_>, is_shared: bool, most: u64, index: &Index, unread: &Unread) -> Result<()> {
         let range = |entry: &Entry<'_>| (entry.range().start, entry.range().end);
         if is_shared {
             let shared = self.shared.get_or_insert_with(|| {
-                // This one is among those that were read.
+                // The current tensor is among the read ones.
                 let mut read: Vec<_> = (0..index.len()).filter(|i| unread.is_read(*i)).collect();
                 let this = read.iter().position(|i| range(&index.entry(*i)) == range(entry));
                 this.into_iter().for_each(|i| _ = read.swap_remove(i));

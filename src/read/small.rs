@@ -4,9 +4,8 @@
 //! them, took three quarters of the time for a struct of one array. A [`SmallIndex`] has names, headers and payloads of
 //! a few tensors on the stack, and allocates nothing.
 //!
-//! A format that can fills it by a function that gives up at anything unusual, and at anything wrong. So does the value
-//! that is loaded from it. The file is then read as all others are, and the errors come from there: there are these two
-//! roads and no third.
+//! A format fills it with a function that gives up on anything unusual or wrong, and so does the loaded value. The file
+//! is then read by the index reader, which reports the errors: there are two paths and no third.
 
 use smallvec::SmallVec;
 
@@ -16,12 +15,10 @@ use crate::limits::Limits;
 use crate::model::{TensorSpec, embedded_names};
 use crate::tensor::{Dtype, Layout, TensorInfo, are_bools};
 
-/// A format's function that finds the tensors of a file in memory, in the order in which an [`Index`](super::Index) has
-/// them.
+/// A format's function that finds the tensors of a file in memory, in the order of an [`Index`](super::Index).
 ///
-/// It checks all that reading an `Index` checks, except for what [`SmallIndex`] does. `None` for a file of many
-/// tensors, a malformed one, and any that is not like most: metadata, tensors that share bytes, or names for some
-/// tensors only.
+/// It makes all checks of an index reader, except the ones in [`SmallIndex`]. `None` for many tensors, a malformed
+/// file, or unusual features: metadata, shared bytes, or a mix of named and unnamed tensors.
 pub(crate) type ReadSmall = for<'f> fn(&'f [u8], &Limits, &mut SmallIndex<'f>) -> Option<()>;
 
 /// The tensors of a small file. They are *unread* until they are [taken](Self::take).
@@ -40,7 +37,7 @@ struct SmallTensor<'f> {
 }
 
 impl<'f> SmallIndex<'f> {
-    /// The most tensors of a small file: names are compared with each other.
+    /// The most tensors of a small file: each name is compared with all others.
     pub(crate) const MOST: usize = 32;
 
     /// Reads a file.
@@ -54,8 +51,7 @@ impl<'f> SmallIndex<'f> {
         self.is_within(limits).then_some(())
     }
 
-    /// Adds a tensor, whose payload begins after all payloads before it. `None` if there are too many, or if it is not
-    /// like most.
+    /// Adds a tensor with a payload after all earlier payloads. `None` if there are too many, or if it is unusual.
     // A part of what is done for each tensor.
     #[inline(always)]
     pub(crate) fn push(&mut self, name: Option<&'f str>, info: TensorInfo, payload: &'f [u8]) -> Option<()> {
@@ -76,7 +72,7 @@ impl<'f> SmallIndex<'f> {
         Some(())
     }
 
-    /// Adds a tensor whose header may be that of one before.
+    /// Adds a tensor, possibly with the header of an earlier one.
     #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
     #[inline(always)]
     pub(crate) fn push_read(&mut self, name: &'f str, header: ReadHeader, payload: &'f [u8]) -> Option<()> {
@@ -87,7 +83,7 @@ impl<'f> SmallIndex<'f> {
         self.push(Some(name), info, payload)
     }
 
-    /// Returns a text of the file for as long as the file lives. One that was read from a flatbuffer lives as long as
+    /// Returns a part of the file with the lifetime of the file. A text read from a flatbuffer only has the lifetime of
     /// its reader.
     #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
     pub(crate) fn part_of_file(file: &'f [u8], text: &str) -> Option<&'f str> {
@@ -112,7 +108,7 @@ impl<'f> SmallIndex<'f> {
 
     /// Returns whether an [`Index`](super::Index) of the file would be within the limits.
     fn is_within(&self, limits: &Limits) -> bool {
-        // More than an index of so many tensors takes in memory, besides the dims.
+        // More than the memory of an index of this size, without dims.
         const INDEX: usize = 1 << 12;
         let (mut headers, mut payloads) = (INDEX, 0);
         for SmallTensor { info, payload, .. } in &self.tensors {
@@ -150,13 +146,13 @@ impl<'f> SmallIndex<'f> {
         self.tensors.as_slice()[index].name
     }
 
-    /// Returns the first tensor in the order of the file that is not read.
+    /// Returns the first unread tensor in file order.
     #[inline]
     pub(crate) fn next(&self) -> Option<usize> {
         (self.unread != 0).then(|| self.unread.trailing_zeros() as usize)
     }
 
-    /// Returns the tensors that are not read, in the order of the file, and their names.
+    /// Returns the unread tensors in file order, and their names.
     pub(crate) fn unread(&self) -> impl Iterator<Item = (usize, &'f str)> {
         let names = self.tensors.as_slice().iter().map(|tensor| tensor.name);
         names.enumerate().filter(|(index, _)| self.is_unread(*index))
@@ -171,7 +167,7 @@ impl<'f> SmallIndex<'f> {
     #[inline]
     pub(crate) fn take(&mut self, index: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'f [u8])> {
         let SmallTensor { info, payload, .. } = &self.tensors.as_slice()[index];
-        // Other bools are true or an error, which depends on the format.
+        // Other bools are true or an error, depending on the format.
         if !spec.passes(info) || info.dtype == Dtype::Bool && !are_bools(payload) {
             return None;
         }

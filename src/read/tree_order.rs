@@ -1,25 +1,26 @@
+//! Proves the names of most models unique without a hash table.
+
 use std::ops::Range;
 
-/// The order in which a tree of structs, lists and maps writes names, as far as they keep it: names with the same parts
-/// before a dot follow one another.
+/// Tracks whether names follow the order in which a tree of structs, lists and maps writes them: names with a common
+/// prefix of segments are contiguous.
 ///
-/// No two of these names are the same, and none consists of the first parts of another. To know this takes no table of
-/// all names: under the same parts, the next parts differ if they ascend, as the numbers of a list or the keys of a map
-/// do, or if they are few, as the fields of a struct are.
+/// No name repeats, and none is a prefix of another. The proof needs no table of all names: under one prefix, segments
+/// differ if they ascend, such as list indices or map keys, or if they are few, such as the fields of a struct.
 ///
-/// The names lie in one text, one after the other.
+/// All names lie in one text, concatenated.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TreeOrder {
     /// The place of the last name.
     last: Range<usize>,
     /// The parts of the last name.
     levels: Vec<Level>,
-    /// The first few parts at each level, one level after the other: each with all parts before it in its name.
+    /// The first few segments at each level, level by level, each with its prefix.
     siblings: Vec<Range<usize>>,
     is_broken: bool,
 }
 
-/// One part of a name, and those that came before it under the same parts.
+/// A segment of a name, and its earlier siblings.
 #[derive(Debug, Clone)]
 struct Level {
     /// The offset of the part in the name.
@@ -35,7 +36,7 @@ struct Level {
 }
 
 impl TreeOrder {
-    /// At most so many parts are compared with each other.
+    /// The most segments compared with each other.
     const FEW: usize = 16;
     /// Names of more parts are not followed.
     const DEPTH: usize = 64;
@@ -46,12 +47,12 @@ impl TreeOrder {
         !self.is_broken
     }
 
-    /// Notes that a name is missing, or is somewhere else.
+    /// Records a missing or misplaced name.
     pub(super) fn give_up(&mut self) {
         self.is_broken = true;
     }
 
-    /// Goes on to the next name, which ends at `end`. Returns whether the order [is kept](Self::is_kept).
+    /// Advances to the next name, which ends at `end`. Returns whether the order [is kept](Self::is_kept).
     #[inline]
     pub(super) fn go_on(&mut self, text: &[u8], end: usize) -> bool {
         let name = self.last.end..end;
@@ -71,7 +72,7 @@ impl TreeOrder {
         let (level, deeper) = self.levels[depth..].split_first_mut().expect("it was found");
         let (last_end, end) = (deeper.first().map_or(last.len(), |deeper| deeper.start - 1), end_of_part(name, common));
         let siblings_end = deeper.first().map(|deeper| deeper.first);
-        // Bytes that they have in common need no comparison.
+        // Common bytes need no comparison.
         let sorts_after = common < end && (common == last_end || last[common] < name[common]);
         level.ascends &= sorts_after;
         level.ascends_by_length &= last_end < end || last_end == end && sorts_after;
@@ -114,7 +115,7 @@ fn end_of_part(name: &[u8], start: usize) -> usize {
     name[start..].iter().position(|byte| *byte == b'.').map_or(name.len(), |dot| start + dot)
 }
 
-/// Returns the number of bytes that two names have in common at their beginning.
+/// Returns the length of the common prefix of two names.
 #[inline]
 pub(super) fn common_bytes(one: &[u8], other: &[u8]) -> usize {
     let (words, other_words) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
@@ -167,7 +168,7 @@ mod tests {
         ] {
             assert!(!has_tree_order(names), "{names:?}");
         }
-        // Many parts that do not ascend are not compared.
+        // Many unordered segments are not compared.
         let many: Vec<String> = (0..40).map(|index| ((index * 7) % 40).to_string()).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         assert!(has_tree_order(&many[..TreeOrder::FEW]) && !has_tree_order(&many));
@@ -182,7 +183,7 @@ mod tests {
             let repeats = (0..4)
                 .any(|index| list[..index].iter().any(|name| *name == list[index] || starts_with(list[index], name)));
             let contains = (0..4).any(|index| list[..index].iter().any(|name| starts_with(name, list[index])));
-            // The first parts of a name that come again after other ones.
+            // A prefix that returns after different ones.
             let returns = (2..4).any(|index| {
                 let dots = list[index].match_indices('.').map(|(dot, _)| &list[index][..dot]);
                 dots.into_iter().any(|parts| {

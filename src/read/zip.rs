@@ -30,13 +30,13 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
     Ok((archive, buffer))
 }
 
-/// Returns a buffer for the records of the directory, of which none is longer than the file.
+/// Returns a buffer for the records of the directory, no longer than the file.
 fn record_buffer(len: u64) -> Vec<u8> {
     vec![0; usize::try_from(len).unwrap_or(usize::MAX).clamp(1024, MAX_CENTRAL_DIRECTORY_RECORD_SIZE)]
 }
 
-/// Returns the error for an archive whose directory is not at the end of the file. `None` if it is there, or if the
-/// length of the file is not known.
+/// Returns the error for an archive without a directory at the end of the file. `None` if it is there, or if the length
+/// of the file is unknown.
 pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
     /// The first bytes of the end of a directory, and its length without a comment.
     const END: (&[u8], u64) = (b"PK\x05\x06", 22);
@@ -56,7 +56,7 @@ pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
 
 const CUT_OFF: &str = "the zip archive is cut off: the file does not end with its directory";
 
-/// Returns the range of the contents of a member. Refuses a member whose local header contradicts the directory.
+/// Returns the range of a member's contents. Refuses a member whose local header contradicts the directory.
 pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeaderRecord<'_>) -> Result<Range<u64>> {
     /// Names are mostly shorter.
     const SHORT: usize = 98;
@@ -102,7 +102,7 @@ impl LocalHeader<'_> {
     const NAME: usize = 26;
     const EXTRA: usize = 28;
 
-    /// The flags of a member that is encrypted, and of one with its sizes after the contents.
+    /// The flags of an encrypted member, and of a member with its sizes after the contents.
     const ENCRYPTED: u16 = 1;
     const SIZES_FOLLOW: u16 = 8;
 
@@ -114,7 +114,8 @@ impl LocalHeader<'_> {
         u32::from_le_bytes(self.0[index..index + 4].try_into().expect("four bytes"))
     }
 
-    /// Compares the header with the directory, as two readers of which one follows each would see two files.
+    /// Compares the header with the directory. If they differed, a reader of headers and a reader of the directory
+    /// would see two files.
     fn check(&self, record: &ZipFileHeaderRecord<'_>, name: &[u8], local_name: &[u8]) -> Result<(), String> {
         let magic = self.u32(0);
         if magic != Self::MAGIC {
@@ -160,7 +161,8 @@ impl LocalHeader<'_> {
     }
 }
 
-/// Returns the message about a member that `what`, in its local header and in the directory.
+/// Returns the message about a member whose local header contradicts the directory. `what` is a verb,
+/// such as "has".
 #[cold]
 fn disagrees(what: &str, local: &str, directory: &str) -> String {
     format!("the member {what} {local} in its local header, but {directory} in the directory of the archive")
@@ -176,7 +178,7 @@ pub(crate) struct ZipContents {
 
 /// Returns why a member cannot be decoded, although it may be well-formed.
 pub(crate) fn unsupported_member(record: &ZipFileHeaderRecord<'_>) -> Option<String> {
-    /// The names of methods that other programs have, by their numbers.
+    /// The names of compression methods in other programs, by number.
     const METHODS: &[(u16, &str)] = &[
         (1, "shrink"),
         (6, "implode"),
@@ -201,7 +203,7 @@ pub(crate) fn unsupported_member(record: &ZipFileHeaderRecord<'_>) -> Option<Str
 }
 
 impl ZipContents {
-    /// Reads what the directory says of a member. Refuses encrypted ones, and those that cannot be decoded.
+    /// Reads a member's record in the directory. Refuses encrypted members and unsupported methods.
     pub(crate) fn of(record: &ZipFileHeaderRecord<'_>, range: &Range<u64>) -> Result<Self> {
         let flags = record.flags();
         if flags.is_encrypted() || flags.has_strong_encryption() || flags.is_masked() {
@@ -224,8 +226,8 @@ impl ZipContents {
     }
 }
 
-/// Compares the checksums of all members but those whose contents begin at one of some offsets. Of PyTorch's archives,
-/// which may have none, zeros are no checksum.
+/// Compares the checksums of all members except the given content offsets. PyTorch may write zeros in place of a
+/// checksum.
 pub(crate) fn check_members(
     file: &mut dyn ReadAt,
     limits: &Limits,
@@ -272,7 +274,7 @@ fn member_sum(file: &ZipFile<'_>, contents: &ZipContents, range: Range<u64>) -> 
     }
 }
 
-/// A kind of archive that is of no format.
+/// A kind of archive that is not a tensor format.
 struct Other {
     /// The name of a member, or the end of its path.
     member: &'static str,
@@ -280,18 +282,18 @@ struct Other {
     place: MemberPlace,
 }
 
-/// The place of the member by which a kind is recognized.
+/// The place of the member that identifies a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MemberPlace {
     /// In any folder. Any other archive may have a file of this name too.
     Anywhere,
     /// At the root, where only archives of the kind have it. They are programs, with arrays among their files perhaps.
     Root,
-    /// As `Root`, in a folder at the root. The name is that of a folder, or of a file without its extension.
+    /// As `Root`, in a folder at the root. The name belongs to a folder, or to a file without its extension.
     Folder,
 }
 
-/// The kinds. The first one that is found counts.
+/// Known kinds. The first match counts.
 const OTHERS: &[Other] = &[
     Other::new("code/__torch__", "a TorchScript archive, a program with its weights", MemberPlace::Folder),
     Other::new("constants.pkl", "a TorchScript archive, a program with its weights", MemberPlace::Anywhere),
@@ -315,14 +317,14 @@ impl Other {
         Self { member, what, place }
     }
 
-    /// Returns whether an archive without arrays that has a member of this path may be of the kind.
+    /// Returns whether an archive without arrays is likely of this kind, given a member path.
     fn is_likely(&self, path: &[u8]) -> bool {
         let folder = path.strip_suffix(self.member.as_bytes());
         let is_name = |folder: &[u8]| folder.is_empty() || folder.ends_with(b"/") || self.member.starts_with('.');
         folder.is_some_and(is_name)
     }
 
-    /// Returns whether any archive that has a member of this path is of the kind.
+    /// Returns whether any archive is of this kind, given a member path.
     fn is_sure(&self, path: &[u8]) -> bool {
         let member = self.member.as_bytes();
         match self.place {
@@ -340,12 +342,12 @@ impl Other {
     }
 }
 
-/// Returns the kind of an archive that has a member of this path, if that alone decides.
+/// Returns the kind of an archive, if a member path alone decides it.
 pub(crate) fn sure_kind(path: &[u8]) -> Option<&'static str> {
     OTHERS.iter().find(|other| other.is_sure(path)).map(|other| other.what)
 }
 
-/// Recognizes an archive that is of no format, by its members.
+/// Recognizes foreign archives by their members.
 #[derive(Debug, Default)]
 pub(crate) struct OtherArchive {
     /// Positions in [`OTHERS`].
@@ -366,14 +368,14 @@ impl OtherArchive {
         self.sure.is_some()
     }
 
-    /// Returns the end of a message: that it looks like another archive.
+    /// Returns the end of a message: which archive it looks like.
     pub(crate) fn text(&self) -> String {
         let found = self.sure.or(self.likely).and_then(|index| OTHERS.get(index));
         found.map_or_else(String::new, |other| format!("; it looks like {}: it has `{}`", other.what, other.member))
     }
 }
 
-/// A file that the zip reader reads.
+/// A file, as the zip reader needs it.
 pub(crate) struct ZipFile<'a> {
     file: RefCell<&'a mut dyn ReadAt>,
     len: u64,

@@ -1,4 +1,4 @@
-//! Bytes that are stored once for several tensors.
+//! Finds bytes to store once for several tensors.
 //!
 //! Planning finds the candidates: tensors with the same storage id, tensors of the same length if equal bytes are
 //! shared, and tensors that their type ties to another. Equal ids prove nothing, because memory is reused. One more
@@ -19,12 +19,12 @@ use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{TensorRecord, TensorSink, Tensors};
 use crate::tensor::sorted;
 
-/// The tensors that may share bytes.
+/// Tensors that may share bytes.
 pub(super) struct Candidates {
     sharing: Sharing,
-    /// The tensors with bytes, each with a key: only those with equal keys can share them.
+    /// The tensors with bytes, each with a key. Only tensors with equal keys can share bytes.
     keys: SmallVec<[(Key, usize); 1]>,
-    /// The tensors that are tied to the tensor of a name.
+    /// The tensors tied to a named tensor.
     tied: Vec<(usize, String)>,
 }
 
@@ -56,7 +56,7 @@ impl Candidates {
     /// Returns the tensors to compare.
     fn find(&self) -> Vec<usize> {
         let keys = self.keys.as_slice();
-        // Most often, values lie in memory in the order in which they were made.
+        // Most often, values lie in memory in the order of their creation.
         if keys.is_sorted_by(|(one, _), (other, _)| one < other) {
             return Vec::new();
         }
@@ -68,7 +68,7 @@ impl Candidates {
         groups.filter(|group| group.len() > 1).flatten().map(|&index| keys[found[index]].1).collect()
     }
 
-    /// Compares the bytes of the candidates. Returns those that share bytes, if there are any.
+    /// Compares the bytes of the candidates. Returns the tensors that share bytes, if any.
     pub(super) fn compare(
         &self,
         plan: &PlannedTensors,
@@ -79,7 +79,7 @@ impl Candidates {
             return Ok(None);
         }
         let tied = self.find_targets(plan)?;
-        // A format that stores every tensor by itself need not know whether the bytes are equal.
+        // Without sharing, equality of bytes does not matter.
         if self.sharing == Sharing::Never {
             return Ok(None);
         }
@@ -107,7 +107,7 @@ impl Candidates {
         Ok((!shared.is_empty()).then(|| Box::new(Shared::new(shared, keys))))
     }
 
-    /// Returns the tied tensors, each with the one that it is tied to.
+    /// Returns the tied tensors, each with its target.
     fn find_targets(&self, plan: &PlannedTensors) -> Result<Vec<(usize, usize)>> {
         if self.tied.is_empty() {
             return Ok(Vec::new());
@@ -145,7 +145,7 @@ fn cannot_tie(plan: &PlannedTensors, index: usize, target: &str, why: String) ->
     Error::new(kind).in_tensor(plan.name(index))
 }
 
-/// Returns the tensors whose bytes another one has too, each with the first of them.
+/// Returns the tensors with repeated bytes, each with the first tensor of the same bytes.
 fn group(plan: &PlannedTensors, digests: &[Option<KeyedDigest>]) -> HashMap<usize, (usize, KeyedDigest)> {
     let mut groups: HashMap<(usize, KeyedDigest), Vec<usize>> = HashMap::new();
     for (index, digest) in digests.iter().enumerate() {

@@ -4,7 +4,7 @@ use super::sharing::{Digester, KeyedDigest};
 use crate::error::{Error, ErrorKind};
 use crate::model::TensorData;
 
-/// A payload that is compared with the plan while it is written.
+/// A payload that is compared with the plan during writing.
 pub(super) struct Checked<'a> {
     pub(super) data: &'a dyn TensorData,
     pub(super) planned: usize,
@@ -13,7 +13,7 @@ pub(super) struct Checked<'a> {
 
 impl TensorData for Checked<'_> {
     fn as_bytes(&self) -> Option<&[u8]> {
-        // Nothing is left to check of bytes that are as many as planned, unless they have a digest.
+        // Bytes of the planned length need no further check, unless they have a digest.
         self.data.as_bytes().filter(|bytes| self.digest.is_none() && bytes.len() == self.planned)
     }
 
@@ -60,7 +60,7 @@ impl Write for Counter<'_> {
     }
 }
 
-/// The error for tensors that are not those of the plan.
+/// The error for tensors that differ from the plan.
 pub(super) fn changed(what: String) -> Error {
     ErrorKind::Changed { what }.into()
 }

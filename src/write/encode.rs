@@ -1,3 +1,5 @@
+//! The interface of a format to the writer: what it can store, and where it puts everything.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::tensor::TensorInfo;
 
 /// The writing half of a format: the bytes around the payloads.
 ///
-/// The [`FormatSpec`] lists the dtypes, ranks and names that can be stored, and is checked first.
+/// The [`FormatSpec`] lists the allowed dtypes, ranks and names, and is checked first.
 pub trait Encode: fmt::Debug + Send + Sync {
     /// Returns what the format can store.
     fn spec(&self) -> &'static FormatSpec;
@@ -17,8 +19,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// Returns what happens to the tensors' names.
     fn names(&self) -> NamePolicy;
 
-    /// Returns the length in bytes of a name as it is stored, which is not longer than it is here: a name of up to
-    /// [`FormatSpec::max_name`] bytes is not asked about.
+    /// Returns the stored length of a name, at most `name.len()`. Called only for names longer than
+    /// [`FormatSpec::max_name`].
     fn name_bytes(&self, name: &str) -> usize {
         name.len()
     }
@@ -29,12 +31,12 @@ pub trait Encode: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Returns which tensors are stored once for several names.
+    /// Returns which tensors are stored once under several names.
     fn sharing(&self) -> Sharing {
         Sharing::Never
     }
 
-    /// Refuses a tensor, whatever its name, for a reason that is not in the [`FormatSpec`], before anything is written.
+    /// Refuses a tensor, under any name, for a reason not in the [`FormatSpec`], before anything is written.
     ///
     /// # Errors
     ///
@@ -43,7 +45,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Refuses the name of a tensor that passed [`check`](Self::check).
+    /// Refuses the name of a tensor accepted by [`check`](Self::check).
     ///
     /// # Errors
     ///
@@ -52,8 +54,8 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Returns the same with more metadata, of fields with `#[tensor(metadata)]`. They replace entries of the options
-    /// that have the same keys, and the format keeps all of their keys.
+    /// Returns an encoder with additional metadata, from fields with `#[tensor(metadata)]`. They replace entries of the
+    /// options with equal keys, and the format keeps all of their keys.
     ///
     /// By default it is an error.
     ///
@@ -65,36 +67,36 @@ pub trait Encode: fmt::Debug + Send + Sync {
         Err(no_place_for_metadata(key, self.spec()).into())
     }
 
-    /// Returns the length of the longest name in bytes that is written, if there is one. It is not asked about shorter
-    /// names than [`FormatSpec::max_name`].
+    /// Returns the limit for the length of a name in bytes, if there is one. Called only for names longer than
+    /// [`FormatSpec::max_name`].
     fn longest_name(&self) -> Option<usize> {
         self.spec().max_name
     }
 
-    /// Returns the length of the longest name in bytes that another option allows, if one does.
+    /// Returns the length limit of names in bytes with another option, if one raises it.
     fn longer_names(&self) -> Option<usize> {
         None
     }
 
-    /// Returns the same for a file that states that it is one of several. `None` if files of the format state nothing.
+    /// Returns an encoder for a file that states its place among several. `None` if the format does not store it.
     fn with_part(&self, _part: FilePart) -> Option<Arc<dyn Encode>> {
         None
     }
 
-    /// Decides where everything goes, and makes all bytes that are not payload.
+    /// Decides the place of everything, and makes all bytes except payloads.
     ///
     /// # Errors
     ///
     /// If the file as a whole is more than the format can address.
     fn lay_out(&self, tensors: &PlannedTensors) -> Result<FileLayout>;
 
-    /// Returns the way in which files of a few small tensors are written without a layout. By default, there is none.
+    /// Returns the writer for files of a few small tensors, which skips the layout. By default, there is none.
     #[doc(hidden)]
     fn small(&self) -> Option<&dyn SmallFormat> {
         None
     }
 
-    /// Returns whether the format has a writer of its own. Formats whose bytes are all in the layout have none.
+    /// Returns whether the format has its own writer. Without one, the layout holds all bytes but the payloads.
     #[doc(hidden)]
     fn has_writer(&self) -> bool {
         false
@@ -122,12 +124,12 @@ pub enum NamePolicy {
     Embedded,
 }
 
-/// The formats that keep metadata of any meaning, for messages.
+/// Formats that keep arbitrary metadata, for messages.
 ///
-/// A list and not a look at the table of formats, which this module cannot see. Tests compare them.
+/// A copy of facts in the table of formats, which this module cannot see. Tests compare them.
 const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
 
-/// The error for metadata that the format has no place for.
+/// The error for metadata that the format cannot store.
 pub(crate) fn no_place_for_metadata(key: &str, format: &FormatSpec) -> ErrorKind {
     let what = format!("{} has no place for it; {KEEPERS}", format.name);
     ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }

@@ -1,3 +1,6 @@
+//! Destinations of a file, and the writer for formats whose bytes are all in the layout. Small writes are gathered: a
+//! copy of up to 16 KiB takes less time than a system call.
+
 use std::fmt;
 use std::io::{self, IoSlice, Write};
 
@@ -9,14 +12,14 @@ use crate::threads;
 
 /// Writes the payloads of a file, and the bytes around them.
 pub trait FileWriter<'w> {
-    /// Writes the tensor at a position, which comes after those before.
+    /// Writes the next tensor.
     fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()>;
 
     /// Writes everything after the last payload.
     fn finish(self: Box<Self>) -> Result<Output<'w>>;
 }
 
-/// The destination of a file: memory, or a writer whose small writes are gathered.
+/// The destination of a file: memory, or a writer with gathered small writes.
 ///
 /// ```
 /// use tensorfile::format::{FileWriter, Output};
@@ -38,17 +41,17 @@ pub trait FileWriter<'w> {
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 pub struct Output<'w> {
-    /// The file in memory, or bytes that were not passed on yet.
+    /// The file in memory, or the gathered bytes.
     buffer: Vec<u8>,
     to: Option<&'w mut dyn Write>,
     /// Writes of this size are passed on without a copy into the buffer.
     large: usize,
 }
 
-/// The size of the buffer in which small writes are gathered.
+/// The size of the buffer for small writes.
 const BUFFER: usize = 64 << 10;
 
-/// The size from which a call of the system takes less time than a copy.
+/// The size from which a system call takes less time than a copy.
 const LARGE: usize = 16 << 10;
 
 impl<'w> Output<'w> {
@@ -63,7 +66,7 @@ impl<'w> Output<'w> {
         Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE }
     }
 
-    /// Passes on the writes of a file, those of `large` bytes and more one by one.
+    /// Passes on the writes of a file. Writes of at least `large` bytes are not gathered.
     pub(super) fn pieces(to: &'w mut dyn Write, large: usize) -> Self {
         Self { buffer: Vec::new(), to: Some(to), large }
     }
@@ -133,7 +136,7 @@ impl fmt::Debug for Output<'_> {
     }
 }
 
-/// Writes a file whose bytes are all in its layout, but for the payloads.
+/// Writes a file whose layout holds all bytes except payloads.
 pub(super) struct LayoutWriter<'w> {
     tensors: &'w PlannedTensors,
     layout: &'w FileLayout,
@@ -182,7 +185,7 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
     }
 }
 
-/// Writes slices, of which none is empty, with as few calls as it takes.
+/// Writes non-empty slices with as few calls as possible.
 pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
     /// Linux takes 1024.
     const AT_ONCE: usize = 1024;

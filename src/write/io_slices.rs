@@ -1,3 +1,5 @@
+//! Files as slices for vectored writes, without copies of large payloads.
+
 use std::fmt;
 use std::io::{self, IoSlice, Write};
 use std::ops::Range;

@@ -1,3 +1,5 @@
+//! The layout of a file: its headers, and the offset of each payload.
+
 use std::ops::Range;
 
 use smallvec::SmallVec;

@@ -1,3 +1,5 @@
+//! Write options shared by all formats.
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;

@@ -1,3 +1,5 @@
+//! The plan of a file: its tensors and their layout, made before anything is written.
+
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

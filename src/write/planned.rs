@@ -1,3 +1,5 @@
+//! The tensors of a plan, packed: all names in one string, and one info for equal tensors.
+
 use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::ops::Range;

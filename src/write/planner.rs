@@ -1,5 +1,5 @@
-//! Plans a file: receives the tensors of a value, applies the name policy of the format, and finds bytes to store once.
-//! Sparse indices and dim orders are checked here, so the writer cannot fail on them later.
+//! Plans a file: collects the tensors of a value, applies the name policy of the format, refuses tensors that it cannot
+//! store, and lays out the rest.
 
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! A tensor of an index: its header, payload range and codec.
+
 use std::ops::Range;
 
 use crate::error::{Category, Error, ErrorKind};
@@ -43,7 +45,7 @@ impl<'a> Entry<'a> {
         CodedPayload::new(codec, &self.range(), self.payload_bytes(), self.has_bools())
     }
 
-    /// Returns the member of an archive that stores the payload as it is.
+    /// Returns the archive member that stores the payload uncompressed.
     #[cfg(feature = "npz")]
     #[inline]
     pub(crate) fn stored(&self) -> Option<&'a Zipped> {
@@ -62,8 +64,7 @@ impl<'a> Entry<'a> {
         false
     }
 
-    /// Returns the offset of the first byte that reading the payload needs. A checksum can cover bytes before the
-    /// payload.
+    /// Returns the offset of the first byte needed to read the payload. A checksum can cover bytes before it.
     pub(crate) fn needed_from(&self) -> u64 {
         #[cfg(feature = "npz")]
         if let Some(stored) = self.stored() {
@@ -72,24 +73,23 @@ impl<'a> Entry<'a> {
         self.start
     }
 
-    /// Returns whether the elements are bools, of which any byte may be one.
+    /// Returns whether the elements are bools stored as arbitrary bytes.
     #[inline]
     pub(crate) fn has_bools(&self) -> bool {
         self.info.dtype == Dtype::Bool
     }
 
-    /// Returns whether any byte but 0 is true, if the elements are bools. Otherwise other bytes than 0 and 1 are an
-    /// error.
+    /// Returns whether every byte except 0 is true, if the elements are bools. Otherwise bytes other than 0 and 1 are
+    /// an error.
     pub(crate) fn takes_any_bool(&self) -> bool {
         !self.is_plain()
     }
 
-    /// Makes bools that were read 0 or 1. Other elements stay as they are.
+    /// Normalizes bools to 0 or 1. Other elements stay unchanged.
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Value`] in a format in which there are no other bytes. `first` is the number of the first
-    /// element.
+    /// [`InvalidTensor::Value`] for any other byte in a strict format. `first` is the number of the first element.
     #[inline]
     pub(crate) fn normalize(&self, elements: &mut [u8], first: usize) -> Result<(), InvalidTensor> {
         if self.has_bools() { self.normalize_bools(elements, first) } else { Ok(()) }
@@ -155,7 +155,7 @@ impl<'a> Entry<'a> {
 
     /// Adds the offset in the file of what is wrong in the payload, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
-        // A tensor that we cannot read is not wrong at any offset, nor one during which a listener has had enough.
+        // An unknown dtype, or a listener that stopped the read, is not an error at any offset.
         let is_unknown = self.info.unknown_dtype().is_some() && error.category() == Category::Call;
         if is_unknown || matches!(error.kind(), ErrorKind::Cancelled) {
             return error;

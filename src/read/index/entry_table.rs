@@ -1,3 +1,5 @@
+//! The entries of an index, packed: tensors with equal headers share one.
+
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -14,7 +16,7 @@ use crate::tensor::{HeaderTable, TensorInfo};
 pub(crate) struct EntryTable {
     list: Vec<PackedEntry>,
     headers: HeaderTable,
-    /// For each header, the length of payloads that need no check, if there are any.
+    /// For each header, the payload length if no element needs a check.
     any_bytes: SmallVec<[Option<usize>; 1]>,
     #[cfg(feature = "npy")]
     codecs: Vec<Codec>,
@@ -73,7 +75,7 @@ impl EntryTable {
         self.list.capacity()
     }
 
-    /// Frees memory that was for more tensors, if it is much.
+    /// Frees spare capacity, if it is large.
     pub(super) fn shrink(&mut self) {
         if self.list.capacity() - self.list.len() > self.list.len() / 8 {
             self.list.shrink_to_fit();
@@ -110,7 +112,7 @@ impl EntryTable {
         self.list[index].info
     }
 
-    /// Returns the memory for all of it in bytes, but that for codecs.
+    /// Returns the memory of the table in bytes, without codecs.
     pub(crate) fn bytes(&self) -> usize {
         self.list.len() * size_of::<PackedEntry>() + self.headers.bytes()
     }
@@ -119,17 +121,17 @@ impl EntryTable {
         self.headers.has_coo
     }
 
-    /// Returns the first tensor from `first` on whose payload ends after a file of `len` bytes.
+    /// Returns the first tensor, from `first` on, whose payload ends after `len`.
     pub(super) fn ending_after(&self, len: u64, first: usize) -> Option<usize> {
         (first..self.list.len()).find(|index| self.list[*index].end > len)
     }
 
-    /// Returns whether the payloads of some tensors begin one after the other.
+    /// Returns whether the payloads of some tensors start in ascending order.
     pub(super) fn are_in_order(&self, tensors: Range<usize>) -> bool {
         self.list[tensors].is_sorted_by_key(|entry| entry.start)
     }
 
-    /// Sorts the tensors by the start and the end of their payloads. Returns their positions before, if these change.
+    /// Sorts the tensors by the start and end of their payloads. Returns their old positions, if the order changes.
     #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(super) fn sort(&mut self) -> Option<Vec<usize>> {
         let (list, key) = (&self.list, |entry: &PackedEntry| (entry.start, entry.end));
@@ -154,7 +156,7 @@ impl EntryTable {
         self.list[index].info = self.add_info(info);
     }
 
-    /// Sets the codec of a tensor that has none.
+    /// Sets the codec of a tensor without one.
     #[cfg(feature = "npy")]
     pub(crate) fn set_codec(&mut self, index: usize, codec: Codec) {
         self.codecs.push(codec);

@@ -13,7 +13,7 @@ use crate::tensor::sorted;
 #[derive(Debug, Clone)]
 pub(super) struct Groups {
     table: HashTable<Group>,
-    /// The tensors of each group follow one another in the file, and no other tensor has the name of a group.
+    /// The tensors of each group are contiguous in the file, and no group has the name of another tensor.
     pub(super) are_runs: bool,
 }
 
@@ -71,7 +71,7 @@ impl<'a> NameSearch<'a> {
     fn find_groups(self) -> Option<Groups> {
         let mut groups = Groups { table: HashTable::new(), are_runs: self.0.names.repeated().is_empty() };
         let mut last = "";
-        // A name of nothing but dots has beginnings that are long together.
+        // A name made of dots has long common prefixes.
         let mut left = self.0.names.text_bytes().saturating_mul(16);
         for i in 0..self.0.len() {
             let name = self.0.name(i);
@@ -99,15 +99,14 @@ impl<'a> NameSearch<'a> {
         &self.0.name(group.first as usize)[..group.len as usize]
     }
 
-    /// Returns whether it is known that the tensors below any name follow one another in the file, and that no tensor
-    /// has a name that others are below.
+    /// Returns whether every subtree is known to be contiguous in the file, and no tensor name is also a prefix.
     #[inline]
     pub(crate) fn has_runs_only(self) -> bool {
         self.0.names.has_tree_order()
             || self.0.groups.groups.get().and_then(Option::as_ref).is_some_and(|groups| groups.are_runs)
     }
 
-    /// Returns whether there is no tensor below `prefix`. `false` if only a search can tell.
+    /// Returns whether there is no tensor below `prefix`. `false` if only a search can decide.
     pub(super) fn has_none_below(self, prefix: &str) -> bool {
         let Some(groups) = self.groups() else { return false };
         let hash = self.0.names.hasher.hash_one(prefix);

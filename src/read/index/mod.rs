@@ -23,7 +23,7 @@ use entry_table::EntryTable;
 use groups::{NameGroups, NameSearch};
 use name_table::NameTable;
 
-/// The tensors of a file, to which an [`IndexReader`](super::IndexReader) adds.
+/// The tensors of a file, added by an [`IndexReader`](super::IndexReader).
 ///
 /// ```
 /// use tensorfile::read::Index;
@@ -38,24 +38,23 @@ pub struct Index {
     entries: EntryTable,
     names: NameTable,
     groups: NameGroups,
-    /// The number of tensors that are known. Those after them were read ahead, as in a stream whose header is read at
-    /// once.
+    /// The number of known tensors. Later ones were read ahead, as in a stream with a single header.
     known: usize,
     /// The tensors before the first one.
     pub(crate) left_out: LeftOut,
     /// A known tensor begins before the one before it.
     is_backwards: bool,
-    /// The names are those of one more tensor, not the format's own.
+    /// The names come from an extra tensor, not from the format.
     pub(crate) has_embedded_names: bool,
-    /// A format outside of this crate added tensors, whose payloads may end after the file.
+    /// A format outside of this crate added tensors. Their payloads may end after the file.
     needs_ends_checked: bool,
 }
 
-/// The tensors of a stream that were dropped, or are left out. Later ones are numbered on.
+/// The number of dropped or omitted tensors of a stream. Later tensors keep their numbers.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LeftOut {
     pub(crate) tensors: usize,
-    /// The offset of the next tensor of the stream, in formats that note it.
+    /// The offset of the next tensor of the stream, in formats that record it.
     pub(crate) next_offset: u64,
 }
 
@@ -71,8 +70,7 @@ impl Index {
     ///   rank than the shape.
     /// - [`ErrorKind::Malformed`]: the payload ends before it begins.
     ///
-    /// A payload that ends after the file is an error when [`IndexReader::read_on`](super::IndexReader::read_on)
-    /// returns.
+    /// [`IndexReader::read_on`](super::IndexReader::read_on) fails later if a payload ends after the file.
     pub fn push(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
         let (start, i) = (payload.start, self.entries.len());
         let checked = check_pushed(&info, &payload);
@@ -81,7 +79,7 @@ impl Index {
         self.push_checked(name, info, payload)
     }
 
-    /// Adds a tensor as [`push`](Self::push) does, whose format has checked it.
+    /// Adds a tensor as [`push`](Self::push) does. Its format has checked it.
     #[inline]
     pub(crate) fn push_checked(&mut self, name: Option<&str>, info: TensorInfo, payload: Range<u64>) -> Result<()> {
         let info = self.entries.add_info(info);
@@ -105,7 +103,7 @@ impl Index {
         Ok(())
     }
 
-    /// Adds a tensor whose payload has to be decoded.
+    /// Adds a tensor whose payload needs decoding.
     #[cfg(feature = "npy")]
     pub(crate) fn push_coded(
         &mut self,
@@ -121,7 +119,7 @@ impl Index {
         Ok(())
     }
 
-    /// Checks that no payload of the tensors from `first` on ends after a file of `len` bytes.
+    /// Checks that all payloads, from tensor `first` on, end within a file of `len` bytes.
     pub(crate) fn check_ends(&self, first: usize, len: Option<u64>) -> Result<()> {
         let Some(len) = len.filter(|_| self.needs_ends_checked) else { return Ok(()) };
         match self.entries.ending_after(len, first) {
@@ -139,8 +137,8 @@ impl Index {
         self.entries.reserve(tensors);
     }
 
-    /// Adds the tensors of another file, which begins `start` bytes later, with their names there, except for those
-    /// that `keeps` refuses.
+    /// Adds the tensors of another file, placed `start` bytes later, under their names. Tensors refused by `keeps` are
+    /// left out.
     #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         self.reserve(other.len());
@@ -149,7 +147,7 @@ impl Index {
             if !keeps(name) {
                 continue;
             }
-            // As in one file, a name that is only the position is none.
+            // As in a single file, a name equal to the position is not stored.
             let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
             self.push_from(other, i, (!is_position).then_some(name), start)?;
         }
@@ -177,13 +175,13 @@ impl Index {
         self.push_checked(name, entry.info.clone(), range)
     }
 
-    /// Frees memory that was for more tensors, if it is much.
+    /// Frees spare capacity, if it is large.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink();
         self.names.shrink();
     }
 
-    /// Returns the number of tensors, those that were read ahead included.
+    /// Returns the number of tensors, including tensors read ahead.
     #[inline]
     pub(crate) fn pushed(&self) -> usize {
         self.entries.len()
@@ -208,21 +206,21 @@ impl Index {
         self.names.check_positions(self.known)
     }
 
-    /// Compares the names of tensors that were not compared yet with all before them.
+    /// Compares the names of new tensors with all earlier ones.
     ///
     /// # Errors
     ///
-    /// The position of the first tensor that has the name of another, unless several may.
+    /// The position of the first tensor with a repeated name, unless names may repeat.
     pub(crate) fn compare_names(&mut self) -> Result<(), usize> {
         self.names.compare()
     }
 
-    /// The error for a tensor that has the name of another.
+    /// The error for a tensor with a repeated name.
     pub(crate) fn duplicate(&self, i: usize) -> Error {
         Error::new(ErrorKind::DuplicateName { name: self.name(i).to_owned() }).at(self.entries.get(i).start())
     }
 
-    /// Refuses names that several tensors have.
+    /// Refuses repeated names.
     pub(crate) fn check_unique(&self) -> Result<()> {
         match self.names.repeated().first() {
             Some(&i) => Err(self.ambiguous(i)),
@@ -230,7 +228,7 @@ impl Index {
         }
     }
 
-    /// Refuses a name that several tensors have.
+    /// Refuses a name if it is repeated.
     pub(crate) fn check_unique_name(&self, name: &str) -> Result<()> {
         match self.names.repeated().iter().find(|i| self.name(**i) == name) {
             Some(&i) => Err(self.ambiguous(i)),
@@ -258,18 +256,18 @@ impl Index {
         self.known = 0;
     }
 
-    /// Returns the number of all tensors so far, those that were dropped included.
+    /// Returns the number of all tensors so far, including dropped ones.
     pub(crate) fn count(&self) -> usize {
         self.left_out.tensors + self.entries.len()
     }
 
-    /// Removes the last tensor, which has no name.
+    /// Removes the last tensor, which is unnamed.
     pub(crate) fn pop(&mut self) {
         self.entries.pop();
         self.names.pop();
     }
 
-    /// Names the tensors by the list that one more tensor holds. Together the names have at most `bytes` bytes.
+    /// Names the tensors by the list in the extra tensor. The names together have at most `bytes` bytes.
     pub(crate) fn embed(&mut self, names: &mut dyn Iterator<Item = &str>, bytes: usize) -> Result<()> {
         self.has_embedded_names = true;
         self.rename(names, bytes)
@@ -282,7 +280,7 @@ impl Index {
         self.compare_names().map_err(|i| ErrorKind::DuplicateName { name: self.name(i).to_owned() }.into())
     }
 
-    /// Gives tensors the names that `rename` returns for their positions and names; `None` keeps a name, or none.
+    /// Renames tensors by a function of their positions and names. `None` keeps the current state.
     pub(crate) fn rename_by(&mut self, rename: &dyn Fn(usize, &str) -> Option<String>) -> Result<()> {
         self.names.rename_by(rename);
         self.groups = NameGroups::default();
@@ -290,8 +288,8 @@ impl Index {
         self.complete()
     }
 
-    /// Sorts the tensors by the start and the end of their payloads, before any is known. Returns their positions
-    /// before, if these change.
+    /// Sorts the tensors by the start and end of their payloads, before any is known. Returns their old positions, if
+    /// the order changes.
     #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(crate) fn sort(&mut self) -> Option<Vec<usize>> {
         let order = self.entries.sort()?;
@@ -361,14 +359,14 @@ impl Index {
         self.names.get(i).map_or_else(|| format!("#{}", self.left_out.tensors + i), str::to_owned)
     }
 
-    /// Returns the position of the tensor of that name.
+    /// Returns the position of the tensor called `name`.
     #[inline]
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.names.find(name).filter(|i| *i < self.known)
     }
 }
 
-/// Checks that a range can be that of the payload of a tensor.
+/// Checks a payload range against the tensor.
 fn check_pushed(info: &TensorInfo, payload: &Range<u64>) -> Result<()> {
     match payload.end.checked_sub(payload.start) {
         Some(len) => Ok(info.check_payload(len)?),

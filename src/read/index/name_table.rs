@@ -15,15 +15,15 @@ use crate::read::tree_order::TreeOrder;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct NameTable {
     packed: PackedNames,
-    /// The number of tensors, those without names included.
+    /// The number of tensors, including unnamed ones.
     tensors: usize,
-    /// The positions by which tensors without names are called, made when the first is asked for.
+    /// The positions of unnamed tensors, made on first use.
     positions: OnceLock<Positions>,
     /// The number of tensors with a name.
     named: usize,
-    /// The number of tensors whose names were compared with those before.
+    /// The number of tensors whose names were compared with all earlier ones.
     compared: usize,
-    /// The order of the names that were compared. As long as it is kept, no name repeats.
+    /// The tree order of the compared names. As long as it is kept, no name repeats.
     tree_order: TreeOrder,
     /// Set when the first tensor is searched by name without a table.
     searched: OnceLock<()>,
@@ -32,17 +32,16 @@ pub(crate) struct NameTable {
     by_name: OnceLock<HashTable<u32>>,
     /// Several tensors may have one name.
     may_repeat: bool,
-    /// The tensors that are not in `by_name`, because another has their name; or that are called by a position that is
-    /// the name of another.
+    /// Tensors missing from `by_name`: later duplicates, and unnamed tensors whose position equals a stored name.
     repeated: Vec<usize>,
     pub(super) hasher: DefaultHashBuilder,
 }
 
 impl NameTable {
-    /// So many tensors are compared one by one, without a table.
+    /// Up to this many tensors are compared one by one, without a table.
     const FEW: usize = 8;
 
-    /// Adds a tensor. `room` is the number of tensors that there is room for.
+    /// Adds a tensor. `room` is the capacity in tensors.
     #[inline]
     pub(super) fn push(&mut self, name: Option<&str>, room: usize) {
         let index = self.tensors;
@@ -66,7 +65,7 @@ impl NameTable {
         self.named += 1;
     }
 
-    /// Removes the last tensor, which has no name.
+    /// Removes the last tensor, which is unnamed.
     pub(super) fn pop(&mut self) {
         self.tensors -= 1;
         self.compared = self.compared.min(self.tensors);
@@ -102,7 +101,7 @@ impl NameTable {
         names.enumerate().for_each(|(index, name)| self.set(index, name));
     }
 
-    /// Gives tensors the names that `rename` returns for their positions and names; `None` keeps a name, or none.
+    /// Renames tensors by a function of their positions and names. `None` keeps the current state.
     pub(super) fn rename_by(&mut self, rename: &dyn Fn(usize, &str) -> Option<String>) {
         let name = |index| rename(index, self.name(index)).or_else(|| self.get(index).map(str::to_owned));
         let names: Vec<Option<String>> = (0..self.tensors).map(name).collect();
@@ -135,17 +134,17 @@ impl NameTable {
         self.may_repeat = true;
     }
 
-    /// Returns the tensors that have the name of another.
+    /// Returns the tensors with repeated names.
     #[inline]
     pub(crate) fn repeated(&self) -> &[usize] {
         &self.repeated
     }
 
-    /// Compares the names of tensors that were not compared yet with all before them.
+    /// Compares the names of new tensors with all earlier ones.
     ///
     /// # Errors
     ///
-    /// The position of the first tensor that has the name of another, unless several may.
+    /// The position of the first tensor with a repeated name, unless names may repeat.
     pub(crate) fn compare(&mut self) -> Result<(), usize> {
         let mut new = self.compared..self.tensors;
         self.compared = new.end;
@@ -172,7 +171,7 @@ impl NameTable {
         new.into_iter().try_for_each(|index| if self.add_name(index) { Ok(()) } else { Err(index) })
     }
 
-    /// Returns the first of some new tensors whose name is not in the order of a tree.
+    /// Returns the first new tensor out of tree order.
     fn follow_tree_order(&mut self, new: Range<usize>) -> usize {
         if self.named < self.tensors {
             self.tree_order.give_up();
@@ -183,7 +182,7 @@ impl NameTable {
         ends.zip(new.clone()).find(|(end, _)| !order.go_on(text, *end)).map_or(new.end, |(_, index)| index)
     }
 
-    /// Adds a name that others may have, or that may be the position by which a tensor without a name is called.
+    /// Adds a name that may repeat, or may equal the position of an unnamed tensor.
     fn add_repeatable(&mut self, index: usize) {
         let is_known = match self.get(index) {
             Some(_) => !self.add_name(index) || self.is_position_before(index),
@@ -226,7 +225,7 @@ impl NameTable {
         insert(table, &self.packed, &self.hasher, index)
     }
 
-    /// Checks that none of the first `known` tensors is named like the position of a tensor without a name.
+    /// Checks that none of the first `known` names equals the position of an unnamed tensor.
     pub(crate) fn check_positions(&self, known: usize) -> Result<()> {
         if self.may_repeat || !self.has_any() || self.named == self.tensors {
             return Ok(());
@@ -255,7 +254,7 @@ impl NameTable {
         self.packed.text.len()
     }
 
-    /// Returns the first name in which there is a byte.
+    /// Returns the first name containing a byte.
     #[cfg(feature = "ptd")]
     pub(crate) fn find_byte(&self, byte: u8) -> Option<&str> {
         let is_any = self.packed.text.as_bytes().contains(&byte);
@@ -281,13 +280,13 @@ impl NameTable {
         self.positions.get_or_init(|| Positions::new(self.tensors)).get(index)
     }
 
-    /// Returns the first tensor of that name.
+    /// Returns the first tensor called `name`.
     #[inline]
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.find_named(name).or_else(|| self.find_unnamed(name))
     }
 
-    // One function, so that comparing names is a part of it and not called by it.
+    // One function, so that the comparison of names is inlined.
     #[inline(never)]
     fn find_named(&self, name: &str) -> Option<usize> {
         let name = name.as_bytes();
@@ -327,7 +326,7 @@ fn insert(table: &mut HashTable<u32>, names: &PackedNames, hasher: &DefaultHashB
     }
 }
 
-/// Returns the hash of a name, which a file cannot foresee.
+/// Returns the hash of a name, which a file cannot predict.
 #[inline]
 fn hash_of(hasher: &DefaultHashBuilder, name: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();

@@ -1,18 +1,19 @@
+//! Names packed into one string.
+
 use std::ops::Range;
 
 use smallvec::SmallVec;
 
-/// The names of tensors, one after the other: each takes its length and 8 bytes.
+/// The names of tensors, concatenated: each takes its length and 8 bytes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PackedNames {
     pub(super) text: String,
-    /// The end of each name in `text`, twice, and one more if there is no name. Tensors after the last name are left
-    /// out.
+    /// The end of each name in `text`, doubled, plus one for an unnamed tensor. Unnamed tensors at the end are omitted.
     pub(super) ends: SmallVec<[usize; 2]>,
 }
 
 impl PackedNames {
-    /// Sets the name of a tensor, after those of all tensors before it.
+    /// Sets the name of a tensor, after the names of all earlier tensors.
     #[inline]
     pub(super) fn set_last(&mut self, index: usize, name: &str) {
         if self.ends.len() < index {
@@ -28,7 +29,7 @@ impl PackedNames {
         self.ends.clear();
     }
 
-    /// Makes room for more names, which have `bytes` bytes together.
+    /// Reserves room for more names, with `bytes` bytes in total.
     pub(super) fn reserve(&mut self, names: usize, bytes: usize) {
         self.ends.reserve_exact(names);
         self.text.reserve_exact(bytes);
@@ -65,7 +66,7 @@ impl PackedNames {
     }
 }
 
-/// Compares names. Most are too short for a call of the function that compares any bytes.
+/// Compares names. Most are too short to be worth a call of `memcmp`.
 #[inline]
 fn are_equal(one: &[u8], other: &[u8]) -> bool {
     fn ends<const N: usize>(bytes: &[u8]) -> (Option<&[u8; N]>, Option<&[u8; N]>) {
@@ -82,7 +83,7 @@ fn are_equal(one: &[u8], other: &[u8]) -> bool {
 /// The numbers from 0 on, as text.
 #[derive(Debug, Clone)]
 pub(super) struct Positions {
-    /// All digits, one number after the other.
+    /// The digits of all numbers, concatenated.
     digits: String,
 }
 

@@ -1,15 +1,17 @@
+//! The unread tensors of an index, in file order and by name.
+
 use smallvec::SmallVec;
 
 use super::Index;
 
-/// The tensors of an [`Index`] that have not been read.
+/// The unread tensors of an [`Index`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Unread {
     read: SmallVec<[bool; 16]>,
     /// All tensors before this one are read.
     first: usize,
-    /// For each place in the order of names, the place itself or a later one such that all in between are read. Made
-    /// when a part of a name is first searched.
+    /// For each place in name order, a place at or after it, with only read tensors in between. Made on the first
+    /// search for a prefix.
     next: Vec<usize>,
 }
 
@@ -19,7 +21,7 @@ impl Unread {
         Self { read: SmallVec::from_elem(false, index.len()), ..Self::default() }
     }
 
-    /// Tensors were added to the index, which has `tensors` now.
+    /// Adds the new tensors of the index, which has `tensors` now.
     pub(crate) fn grow(&mut self, tensors: usize) {
         self.read.resize(tensors, false);
         self.next.clear();
@@ -45,7 +47,7 @@ impl Unread {
         self.read.as_slice()[i]
     }
 
-    /// Returns the first tensor in file order that is not read.
+    /// Returns the first unread tensor in file order.
     pub(crate) fn first(&mut self) -> Option<usize> {
         while self.read.get(self.first) == Some(&true) {
             self.first += 1;
@@ -53,17 +55,17 @@ impl Unread {
         (self.first < self.read.len()).then_some(self.first)
     }
 
-    /// Returns the number of tensors that are not read.
+    /// Returns the number of unread tensors.
     pub(crate) fn count(&self) -> usize {
         self.read.iter().filter(|read| !**read).count()
     }
 
-    /// Returns the tensor of that name.
+    /// Returns the unread tensor called `name`.
     pub(crate) fn find(&self, index: &Index, name: &str) -> Option<usize> {
         index.position(name).filter(|i| !self.is_read(*i))
     }
 
-    /// Returns the first tensor by name that is `prefix` or is below it; of all tensors if there is no prefix.
+    /// Returns the first unread tensor, in name order, at or below `prefix`, or of all tensors without a prefix.
     pub(crate) fn first_under(&mut self, index: &Index, prefix: Option<&str>) -> Option<usize> {
         let first = self.first();
         let (Some(prefix), Some(first)) = (prefix, first) else { return first };
@@ -74,7 +76,7 @@ impl Unread {
         if let Some(found) = self.find(index, prefix) {
             return Some(found);
         }
-        // `has_none_below` finds the groups that `ends_run` needs.
+        // `has_none_below` finds the groups for `ends_run`.
         if index.search().has_none_below(prefix) || index.search().ends_run(prefix, first) {
             return None;
         }
@@ -91,7 +93,7 @@ impl Unread {
 
     /// Returns the first unread place from `place` on, or the number of places.
     ///
-    /// The links that were followed are shortened, so a long run of read tensors is walked only once.
+    /// Links are shortened as in a union-find, so a long run of read tensors is walked only once.
     fn next_place(&mut self, place: usize) -> usize {
         let mut end = place;
         while end < self.next.len() && self.next[end] != end {
@@ -114,15 +116,15 @@ impl Unread {
     }
 }
 
-/// Names of tensors for a message, which need not have all.
+/// Names of tensors for a message, possibly shortened.
 #[derive(Debug, Default)]
 pub(crate) struct Labels {
     pub(crate) names: Vec<String>,
-    /// The number of names that are left out.
+    /// The number of omitted names.
     pub(crate) others: usize,
 }
 
-/// Returns whether a name sorts before all names below `prefix`, which begin with it and a dot.
+/// Returns whether a name sorts before all names below `prefix`, which begin with `prefix` and a dot.
 fn sorts_before(name: &str, prefix: &str) -> bool {
     match name.strip_prefix(prefix) {
         Some(rest) => rest.as_bytes() < b".".as_slice(),
@@ -157,7 +159,7 @@ mod tests {
         ] {
             let index = index(names);
             assert_eq!(index.search().groups().unwrap().are_runs, are_runs, "{names:?}");
-            // The answer is that of a search.
+            // The answer equals a linear search.
             for read in 0..1 << names.len() {
                 let mut unread = Unread::new(&index);
                 (0..names.len()).filter(|i| read >> i & 1 == 1).for_each(|i| unread.mark_read(&index, i));
