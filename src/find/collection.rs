@@ -1,4 +1,4 @@
-//! Loads values from tensors that are in no file: a map, another value, or a view of others.
+//! Loads values from tensors in memory: a map, another value, or a view.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -45,7 +45,8 @@ impl dyn Tensors + '_ {
     /// # Errors
     ///
     /// - [`ErrorKind::Load`]: the tensors do not fit `T`. The error contains the report, with all differences.
-    /// - By [`category`](Error::category): `Mismatch` if `T` cannot hold the numbers, and those of reading the tensors.
+    /// - By [`category`](Error::category): `Mismatch` if `T` cannot hold the numbers, and errors of reading the
+    ///   tensors.
     pub fn load<T: for<'t> FromTensors<'t>>(&self) -> Result<T> {
         let mut value = None;
         load(self, T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
@@ -54,7 +55,7 @@ impl dyn Tensors + '_ {
 }
 
 impl TensorMap {
-    /// Loads the tensors into a type, which copies them.
+    /// Loads the tensors into a type by copying them.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -125,7 +126,7 @@ impl TensorSink for CollectionHeaders {
         let len = tensor.info.payload_bytes().map_or(u64::MAX, |bytes| bytes as u64);
         let range = self.end..self.end.saturating_add(len);
         self.end = range.end;
-        // As in a file, a name that is only the position is none.
+        // As in a file, a name equal to the position is not a name.
         let is_position = is_index(tensor.name) && tensor.name.parse() == Ok(self.index.pushed());
         let name = (!is_position).then_some(tensor.name);
         self.index.push(name, tensor.info.clone(), range).map_err(Error::without_offset)
@@ -137,7 +138,7 @@ impl TensorSink for CollectionHeaders {
     }
 }
 
-/// Holds the payloads that a type takes.
+/// Holds the payloads for a type.
 struct Payloads<'a> {
     index: &'a Index,
     taken: Vec<bool>,
@@ -191,7 +192,7 @@ impl Write for HeldPayload {
     }
 }
 
-/// Payloads that arrays take over.
+/// Payloads to be taken over by arrays.
 struct HeldPayloads {
     held: HashMap<Range<u64>, Buffer>,
     end: u64,

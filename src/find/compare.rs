@@ -1,3 +1,5 @@
+//! Compares a type with a file: loads it without making a value, and collects all differences.
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -10,12 +12,12 @@ use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
 
-/// A [`LoadReport`], and the tensors of the file that the type has a place for, whether they fit or not.
+/// A [`LoadReport`], and the tensors of the file with a place in the type, even if they do not fit.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     pub(crate) report: LoadReport,
     pub(crate) taken: Vec<bool>,
-    /// The payloads that loading reads, in the order of reading.
+    /// The payloads to load, in the order of reading.
     pub(crate) payloads: Vec<Range<u64>>,
 }
 
@@ -51,7 +53,7 @@ pub(crate) fn compare_like(
 }
 
 impl Finder<'_> {
-    /// Asks for everything that a type asks for, and for the tensors that are left then.
+    /// Asks for all parts of a type, and for the tensors left over.
     fn compare_value(&mut self, node: Node) -> Result<()> {
         // A report needs names, so no places are returned.
         self.begin(node)?;
@@ -68,7 +70,7 @@ impl Finder<'_> {
     }
 }
 
-/// Asks `source` for everything that a type of this node asks for, without making a value.
+/// Asks `source` for all parts of a type, without making a value.
 fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) -> Result<()> {
     match node {
         Node::Tensor(spec) => source.tensor(&spec.adapted(adapt)).map(drop),

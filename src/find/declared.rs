@@ -11,8 +11,8 @@ use crate::model::{Node, first_segment, is_index, strip};
 const DEPTH: usize = 128;
 
 impl Node {
-    /// Returns whether a value of this type may have tensors of any name at its own place: a map, or a struct that a
-    /// map is flattened into.
+    /// Returns whether a value of this type may have a tensor of any name at its own place: a map, or a struct with a
+    /// flattened map.
     pub(super) fn takes_any_name(self, structs: &mut Vec<TypeId>) -> bool {
         match self {
             Self::Map(_) => true,
@@ -37,7 +37,7 @@ impl Node {
         }
     }
 
-    /// Returns whether a value of this type may have a tensor whose name is `rest` below its place.
+    /// Returns whether a value of this type may have a tensor named `rest` below its place.
     fn declares(self, rest: &str, structs: &mut Vec<TypeId>) -> bool {
         let is_below = |index: usize, node: fn() -> Self| {
             let below = strip(rest, itoa::Buffer::new().format(index));
@@ -71,8 +71,8 @@ impl Node {
 }
 
 impl Finder<'_> {
-    /// Returns whether the file has any of the tensors that a type declares, whose place is this one. Tensors of fields
-    /// that were read before do not count.
+    /// Returns whether the file has any tensor declared by a type at this place. Tensors of fields already read do not
+    /// count.
     pub(super) fn has_tensors_of(&mut self, node: Node) -> Result<bool> {
         let Some(next) = self.reader.peek()? else { return Ok(false) };
         // A stream in the order of the type is not read ahead.
@@ -85,7 +85,7 @@ impl Finder<'_> {
         Ok(self.has_any_of(node, &mut Vec::new()))
     }
 
-    /// `structs` are those around that have the same place.
+    /// `structs` are the enclosing structs at the same place.
     fn has_any_of(&mut self, node: Node, structs: &mut Vec<TypeId>) -> bool {
         if self.path.depth() > DEPTH {
             return true;
@@ -129,7 +129,7 @@ impl Finder<'_> {
     fn has_any_below(&mut self, name: &str, node: Node) -> bool {
         let place = self.path.mark();
         self.path.push(name);
-        // Types that contain themselves end where the names do.
+        // Recursive types end where the names end.
         let any = self.has_any() && self.has_any_of(node, &mut Vec::new());
         self.path.back_to(place);
         any

@@ -1,3 +1,5 @@
+//! The deserializer of all formats, and its reading of a whole file as one value.
+
 use std::fmt;
 use std::io::Read;
 
@@ -36,7 +38,7 @@ enum DeserializerState<'de> {
     Finding(Box<Finder<'de>>),
 }
 
-/// A file of which nothing was read, or all in one value.
+/// A file that is unread, or was read as one value.
 struct UnreadFile<'de> {
     storage: ReaderStorage<'de>,
     limits: Limits,
@@ -45,7 +47,7 @@ struct UnreadFile<'de> {
     metadata: Option<ReadMetadata>,
     /// Finds the tensors if it is a small file, until it was tried.
     small: Option<ReadSmall>,
-    /// The type of the value that took all tensors.
+    /// The type of the value read from the whole file.
     is_read_as: Option<fn() -> Node>,
 }
 
@@ -99,7 +101,7 @@ impl<'de> Deserializer<'de> {
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Calls `load` for the next value, which is of the type `node`.
+    /// Calls `load` for the next value, of type `node`.
     pub(crate) fn load_with(&mut self, node: fn() -> Node, load: LoadFrom<'_, 'de>) -> Result<()> {
         if let DeserializerState::Unread(file) = &mut self.0
             && let Some(read) = file.small.take()
@@ -111,12 +113,12 @@ impl<'de> Deserializer<'de> {
         self.finder().load_with(node(), load)
     }
 
-    /// Checks that no tensor is left.
+    /// Checks that no tensors are left.
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::Unexpected`](crate::ErrorKind::Unexpected),
-    ///   [`ErrorKind::WrongCount`](crate::ErrorKind::WrongCount): the file has tensors that the type does not have.
+    ///   [`ErrorKind::WrongCount`](crate::ErrorKind::WrongCount): the file has tensors without a place in the type.
     /// - By [`category`](crate::Error::category): `File` or `Io` if the rest of a stream is malformed or cannot be
     ///   read.
     pub fn end(mut self) -> Result<()> {
@@ -127,8 +129,8 @@ impl<'de> Deserializer<'de> {
         finder.end().map_err(|error| error.in_format(finder.format))
     }
 
-    /// Calls `read`, which reads a value of the whole file. If the file does not fit its type, the error is that of
-    /// comparing them, with all differences.
+    /// Calls `read`, which reads a value from the whole file. If the file does not fit its type, the error lists all
+    /// differences.
     pub(crate) fn read_whole(&mut self, read: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
         match read(self) {
             Ok(()) if self.is_read() => Ok(()),

@@ -1,3 +1,6 @@
+//! Walks through the fields of a struct in file order where possible, and decides about optional, flattened and unknown
+//! parts.
+
 use smallvec::SmallVec;
 
 use super::{At, Finder, Way};
@@ -7,11 +10,11 @@ use crate::model::{EachPart, FieldDef, Mark, Node, StructDef, strip};
 /// The fields of a struct.
 #[derive(Clone, Copy)]
 pub(crate) enum Fields {
-    /// Fields of a type that maps to tensors.
+    /// Fields of a derived type.
     Def(&'static StructDef),
-    /// Fields of such a type behind another deserializer, which has no way to metadata.
+    /// Fields of a derived type inside another deserializer, which cannot pass metadata on.
     Behind(&'static StructDef),
-    /// Names as serde has them, and whether they are those of a [`StructDef`]; see `serde::token`.
+    /// Field names from serde, and whether they belong to a [`StructDef`]; see `serde::token`.
     Names(&'static [&'static str], bool),
 }
 
@@ -24,7 +27,7 @@ pub(crate) struct FieldSpec {
     pub(crate) flatten: bool,
 }
 
-/// The other names of a field.
+/// The aliases of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aliases {
     List(&'static [&'static str]),
@@ -33,7 +36,7 @@ pub(crate) enum Aliases {
 }
 
 impl FieldSpec {
-    /// Returns the names that the field may have in a file. The name that it is written by comes first.
+    /// Returns the names of the field in a file, starting with the name for writing.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         let (list, notes) = match self.aliases {
             Aliases::List(list) => (list, ""),
@@ -43,7 +46,7 @@ impl FieldSpec {
         std::iter::once(self.name).chain(list.iter().copied()).chain(notes)
     }
 
-    /// Returns the longest name of the field that `rest` is, or is below.
+    /// Returns the longest name of the field equal to `rest` or a prefix of it.
     fn fit(self, rest: &str) -> Option<&'static str> {
         self.names().filter(|name| strip(rest, name).is_some()).max_by_key(|name| name.len())
     }
@@ -57,7 +60,7 @@ impl Fields {
         }
     }
 
-    /// Returns the name that a field is written by.
+    /// Returns the name under which a field is written.
     #[inline]
     fn name(self, at: usize) -> &'static str {
         match self {
@@ -100,12 +103,12 @@ impl Fields {
         }
     }
 
-    /// Returns whether a field takes the tensors that all others left: a flattened map.
+    /// Returns whether a field takes the remaining tensors: a flattened map.
     fn takes_rest(self, at: usize) -> bool {
         self.node(at).is_some_and(|node| node.takes_any_name(&mut Vec::new()))
     }
 
-    /// Returns whether tensors that are no field's are skipped.
+    /// Returns whether unknown tensors are skipped.
     pub(crate) fn allow_unknown(self) -> bool {
         match self {
             Self::Def(def) | Self::Behind(def) => def.allow_unknown,
@@ -122,11 +125,11 @@ impl Fields {
     }
 }
 
-/// Goes through the fields of a struct: those that the file has, in the file's order if possible, then the others.
+/// Goes through the fields of a struct: first the ones in the file, in file order if possible, then the absent ones.
 pub(crate) struct FieldsWalk {
     fields: Fields,
     given: FieldSet,
-    /// The fields that were given as absent.
+    /// Fields given as absent.
     absent: Vec<usize>,
     /// The place of the struct.
     at: At,
@@ -135,9 +138,9 @@ pub(crate) struct FieldsWalk {
     shares: bool,
     /// Some fields are metadata.
     has_metadata: bool,
-    /// The file has tensors or metadata of the flattened field that is next.
+    /// The file has tensors or metadata of the next flattened field.
     has_flattened: bool,
-    /// Tensors more than a segment below the struct are those of other entries of the map around.
+    /// Tensors more than one segment below the struct belong to different entries of the enclosing map.
     leaves_deeper: bool,
     stage: Stage,
     /// Some tensors were found in the file's order.
@@ -179,11 +182,11 @@ enum Stage {
     InOrder(usize),
     /// The fields are searched one by one.
     Remaining(usize),
-    /// Flattened fields take the tensors that the others left.
+    /// Flattened fields take the tensors left by named fields.
     Flattened(usize),
-    /// Flattened maps take the tensors that those left.
+    /// Flattened maps take the tensors left by all fields.
     Rest(usize),
-    /// The tensors that no field took.
+    /// The tensors not taken by any field.
     Unknown,
 }
 
@@ -191,11 +194,11 @@ enum FieldValue {
     /// A field under one of its names.
     Named(&'static str, At),
     Flattened,
-    /// A name below the struct that is not a field's.
+    /// A name below the struct without a field.
     Unknown(String),
 }
 
-/// A field, or a name that is not a field's.
+/// A field, or a name without a field.
 pub(crate) enum FieldKey {
     Field(usize),
     Unknown(String),
@@ -214,7 +217,7 @@ impl FieldsWalk {
                 given.insert(field);
             }
         }
-        // A flattened field must not see the tensors of others, nor an absent struct those of nobody.
+        // A flattened field must not see tensors of its siblings, and an absent struct must not see unclaimed ones.
         let stage = if shares || at == At::Absent { Stage::Remaining(0) } else { Stage::InOrder(0) };
         Self {
             fields,
@@ -237,7 +240,7 @@ impl FieldsWalk {
         self.fields.name(field)
     }
 
-    /// Returns the next field, or name that is not a field's; `None` at the end.
+    /// Returns the next field or unknown name; `None` at the end.
     pub(crate) fn advance(&mut self, de: &mut Finder<'_>) -> Result<Option<FieldKey>> {
         loop {
             match self.stage {
@@ -276,7 +279,7 @@ impl FieldsWalk {
         }
     }
 
-    /// Goes to the value of the key that was returned last.
+    /// Goes to the value of the last returned key.
     pub(crate) fn enter(&self, de: &mut Finder<'_>) {
         match &self.value {
             FieldValue::Named(name, at) => {
@@ -299,7 +302,7 @@ impl FieldsWalk {
 
     /// Returns to the struct.
     pub(crate) fn leave(&self, de: &mut Finder<'_>) {
-        // A value that was not asked for stays behind.
+        // A value nobody asked for is left unread.
         de.at = At::Here;
         de.path.back_to(self.place);
     }
@@ -313,7 +316,7 @@ impl FieldsWalk {
         FieldKey::Field(field)
     }
 
-    /// Gives a flattened field, which is absent if it is an `Option` and the file has none of its names.
+    /// Gives a flattened field. It is absent if it is an `Option` and the file has none of its names.
     fn give_flattened(&mut self, de: &mut Finder<'_>, field: usize) -> Result<FieldKey> {
         let node = self.fields.node(field).filter(|_| self.at != At::Absent);
         self.has_flattened = match node.filter(|node| node.is_option()) {
@@ -383,30 +386,30 @@ impl FieldsWalk {
         Ok((self.fields.are_tensors() && !spec.optional).then_some(FieldValue::Named(spec.name, At::Absent)))
     }
 
-    /// Returns whether the file has tensors of a field, whose name is that of the path.
+    /// Returns whether the file has tensors of a field, named by the path.
     fn is_found(&self, de: &mut Finder<'_>, field: usize) -> Result<bool> {
         if de.next_here()?.is_none() {
             return Ok(false);
         }
         match self.fields.node(field) {
             Some(node) if matches!(node.inner(), Node::Tensor(_)) => de.has_exactly_here(),
-            // Those below the name may be of a flattened map.
+            // Tensors below the name may belong to a flattened map.
             Some(node) if self.shares => Ok(de.has_exactly_here()? || de.has_tensors_of(node)?),
             _ => Ok(true),
         }
     }
 
-    /// Returns the name of a tensor below the struct that no field took.
+    /// Returns the name of a tensor below the struct without a field.
     ///
-    /// The struct around a flattened one reports the tensors that both leave. In a stream only the next tensor is
-    /// looked at: one that comes out of order later is reported by the struct around, or at the end.
+    /// For a flattened struct, the enclosing struct reports the tensors left by both. In a stream, only the next tensor
+    /// is inspected: a later one, out of order, is reported by the enclosing struct or at the end.
     fn next_unknown(&mut self, de: &mut Finder<'_>) -> Result<Option<FieldKey>> {
         if self.at != At::Here {
             return Ok(None);
         }
         let next = de.reader.peek()?;
         let is_below = |next: usize| de.path.strip(de.reader.name(next)).is_some();
-        // The tensors of the struct, of which there is at least one, end here.
+        // The tensors of the struct, at least one, end here.
         if self.found_in_order && next.is_some_and(|next| !is_below(next)) && de.reader.index().search().has_runs_only()
         {
             return Ok(None);
@@ -422,8 +425,8 @@ impl FieldsWalk {
 }
 
 impl<'de> Finder<'de> {
-    /// Enters a struct. One that is flattened into itself would be followed until the stack overflows, because its
-    /// names do not get longer.
+    /// Enters a struct. A struct flattened into itself would recurse until the stack overflows, because its names do
+    /// not get longer.
     pub(crate) fn enter_struct(&mut self) -> Result<()> {
         const LIMIT: usize = 128;
         self.path.check_depth()?;
@@ -436,10 +439,10 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Enters a struct that skips unknown tensors, or does not. Returns whether the one around does.
+    /// Enters a struct with its own setting for unknown tensors. Returns the setting of the enclosing struct.
     ///
-    /// Tensors that are meant for an absent or a flattened struct are unknown to the struct around. In a file without
-    /// tensors, there are none to skip.
+    /// Tensors of an absent or flattened struct are unknown to the enclosing struct. In a file without tensors, there
+    /// are none to skip.
     pub(crate) fn enter_skipping(&mut self, at: At, allow_unknown: bool) -> Result<bool> {
         let outer = self.scope.skips_unknown;
         if !matches!(at, At::Absent | At::Shared) {
@@ -494,7 +497,7 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Notes that a field was found by an alias, if a file is compared with a value.
+    /// Records that a field was found under an alias, if a file is compared with a value.
     fn note_alias(&mut self, found: &str, name: &str) {
         if found != name
             && let Some(findings) = &mut self.findings
@@ -504,9 +507,9 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Skips a tensor that is not a field's, or refuses it.
+    /// Skips or refuses a tensor without a field.
     fn unknown(&mut self, def: &'static StructDef, walk: &FieldsWalk, rest: &str) -> Result<()> {
-        // A tensor with a name of a field that was found under another of its names is not unknown.
+        // A second tensor of a field, under another of its names, is not unknown.
         let is_named = |field: &&FieldDef| field.name == rest || field.aliases.contains(&rest);
         let other = def.fields.iter().filter(|field| !field.metadata).find(is_named);
         walk.enter(self);
@@ -536,7 +539,7 @@ impl<'de> Finder<'de> {
         })
     }
 
-    /// Notes the optional tensors that the file does not have: unexpected ones may be meant for them.
+    /// Records optional tensors missing from the file: unexpected tensors may be meant for them.
     fn note_absent(&mut self, def: &'static StructDef, walk: &FieldsWalk) {
         if self.findings.is_none() {
             return;

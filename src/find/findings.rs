@@ -1,3 +1,5 @@
+//! Collects the differences between a type and a file into a load report.
+
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -11,7 +13,7 @@ use crate::error::{
 use crate::model::{TensorRecord, TensorSink, TensorSpec};
 use crate::tensor::{TensorInfo, sorted};
 
-/// Everything that was found while comparing a type with a file, with the keys that put it into order.
+/// All findings of a comparison, with keys to sort them.
 #[derive(Default)]
 pub(super) struct Findings {
     /// The numbers of the fields and items around the current one.
@@ -20,30 +22,30 @@ pub(super) struct Findings {
     pub(super) taken: Vec<bool>,
     /// Ordered by the place in the type.
     missing: Vec<(Vec<usize>, MissingTensor, TensorSpec)>,
-    /// Optional tensors that the file does not have.
+    /// Optional tensors missing from the file.
     absent: Vec<(String, TensorSpec)>,
     gaps: Vec<(Vec<usize>, Gap)>,
     /// Ordered by the place in the file.
     unexpected: Vec<(usize, UnexpectedTensor)>,
-    /// Tensors that the type skips.
+    /// Tensors skipped by the type.
     skipped: Vec<UnexpectedTensor>,
     misfits: Vec<(usize, Kind, Misfit)>,
     missing_metadata: Vec<MissingMetadata>,
     invalid_metadata: Vec<InvalidMetadata>,
     refused: Option<String>,
-    /// The value that the file is compared with.
+    /// The value to compare the file with.
     pub(super) like: Option<Box<Like>>,
-    /// The tensors that fit, in the order of reading.
+    /// The matching tensors, in the order of reading.
     pub(super) loaded: Vec<usize>,
     loaded_bytes: u64,
 }
 
-/// The tensors of a value that a file is compared with.
+/// The tensors of a value to compare a file with.
 #[derive(Default)]
 pub(super) struct Like {
     /// Each tensor by its name, and whether the file has it.
     tensors: IndexMap<String, (TensorInfo, bool)>,
-    /// Names in the file that are aliases, or below one, and the names that the value has for them.
+    /// Aliases found in the file, and prefixes of names below an alias, with the value's names for them.
     aliases: HashMap<String, String>,
 }
 
@@ -55,16 +57,16 @@ impl TensorSink for Like {
 }
 
 impl Like {
-    /// Adds the name of a field that was found by an alias.
+    /// Adds a field found under an alias.
     pub(super) fn alias(&mut self, found: &str, alias: &str, name: &str) {
         let own = format!("{}{name}", found.strip_suffix(alias).unwrap_or_default());
         self.aliases.insert(found.to_owned(), own);
     }
 
-    /// Returns the name that the value has for a tensor of the file.
+    /// Returns the value's name for a tensor of the file.
     fn own_name(&self, found: &str) -> String {
         let (mut name, mut end) = (found.to_owned(), Some(found.len()));
-        // Aliases of inner fields come first: they were found below those of outer ones.
+        // Aliases of inner fields come first: they were found below outer ones.
         while let Some(at) = end.filter(|_| !self.aliases.is_empty()) {
             match self.aliases.get(&name[..at]) {
                 Some(own) => {
@@ -91,7 +93,7 @@ impl Findings {
         Self { taken: vec![false; tensors], ..Self::default() }
     }
 
-    /// Adds a tensor that the type has a place for.
+    /// Adds a tensor with a place in the type.
     pub(super) fn take(&mut self, at: usize) {
         self.taken[at] = true;
     }
@@ -103,15 +105,15 @@ impl Findings {
             self.loaded_bytes.saturating_add(info.payload_bytes().map_or(u64::MAX, |bytes| bytes as u64));
     }
 
-    /// Adds a tensor whose header was checked, and which is also like that of the value, if there is one. `path` is its
-    /// place in the type, and `label` its name in messages.
+    /// Adds a tensor with a checked header, after comparing it with the value's tensor, if any. `path` is its place in
+    /// the type, and `label` its name in messages.
     pub(super) fn checked(&mut self, at: usize, path: &str, label: String, info: &TensorInfo, spec: &TensorSpec) {
         let mut checked = spec.check(info);
         if let Some(like) = &mut self.like {
             let name = like.own_name(path);
             let Some((own, is_found)) = like.tensors.get_mut(&name) else { return self.unexpected(at, label, info) };
             *is_found = true;
-            // All types but that of any tensor ask for a dtype.
+            // All types except arbitrary tensors require a dtype.
             let is_other = spec.takes_bytes() && info.dtype != own.dtype;
             checked = checked.and_then(|()| match (is_other, info.shape == own.shape) {
                 (true, _) => Err(ErrorKind::WrongDtype { found: info.clone(), expected: own.dtype }),
@@ -125,7 +127,7 @@ impl Findings {
         }
     }
 
-    /// Adds the tensors of the value that the file does not have.
+    /// Adds the tensors of the value missing from the file.
     pub(super) fn end_like(&mut self) {
         let Some(mut like) = self.like.take() else { return };
         for (_, missing, _) in &self.missing {
@@ -134,7 +136,7 @@ impl Findings {
         }
         for (name, (info, _)) in like.tensors.iter().filter(|(_, (_, is_found))| !is_found) {
             let missing = MissingTensor::new(name.clone(), info.to_string());
-            // After those that the type misses, in the order of the value.
+            // After the tensors missing for the type, in the order of the value.
             self.missing.push((vec![usize::MAX], missing, TensorSpec::ANY));
         }
     }
@@ -144,7 +146,7 @@ impl Findings {
         self.missing.push((self.trail.clone(), missing, *spec));
     }
 
-    /// Adds a list or a map of which nothing was found.
+    /// Adds a list or a map without any findings.
     pub(super) fn missing_parts(&mut self, name: &str, expected: &str) {
         let missing = MissingTensor::new(name.to_owned(), expected.to_owned());
         self.missing.push((self.trail.clone(), missing, TensorSpec::ANY));
@@ -172,12 +174,12 @@ impl Findings {
         self.unexpected.push((at, UnexpectedTensor::new(name, info.clone())));
     }
 
-    /// Adds a tensor that the type skips. It may be one that is missing.
+    /// Adds a skipped tensor. It may be a missing one under another name.
     pub(super) fn skipped(&mut self, name: String, info: &TensorInfo) {
         self.skipped.push(UnexpectedTensor::new(name, info.clone()));
     }
 
-    /// Adds a tensor that does not have the dtype, shape or layout of its place.
+    /// Adds a tensor with the wrong dtype, shape or layout for its place.
     pub(super) fn misfit(&mut self, at: usize, name: String, why: ErrorKind) {
         let (kind, found, expected) = match why {
             ErrorKind::WrongDtype { found, expected } => (Kind::Dtype, found, expected.to_string()),
@@ -188,7 +190,7 @@ impl Findings {
         self.misfits.push((at, kind, Misfit::new(name, found, expected)));
     }
 
-    /// Adds metadata that is missing or invalid. Any other error is one of reading the file.
+    /// Adds missing or invalid metadata. Any other error is a failure to read the file.
     pub(super) fn metadata(&mut self, error: Error) -> Result<()> {
         match error.kind() {
             ErrorKind::MissingMetadata { key, expected, found } => {

@@ -1,4 +1,4 @@
-//! Loads a value whose tensors were matched with its type by position.
+//! Loads a value after its tensors were matched with its type by position.
 
 use super::Finder;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,7 +7,7 @@ use crate::model::{
     needs_names,
 };
 
-/// Takes the tensors of a file in its order, which is that of the type. Their names are made for messages only.
+/// Takes the tensors of a file in order, which is the order of the type. Names are made for messages only.
 struct MatchedSource<'a, 'de> {
     de: &'a mut Finder<'de>,
     matched: &'a Matched,
@@ -15,8 +15,8 @@ struct MatchedSource<'a, 'de> {
     step: usize,
     /// The next tensor.
     tensor: usize,
-    /// The step that takes it. It tells which optional parts are there, and how long lists are: if a part can take the
-    /// tensor, there is no other way to it, as that would be ambiguous.
+    /// The step that takes the next tensor. It decides optional parts and list lengths: a match is unambiguous, so a
+    /// part that can take the tensor does.
     taken_by: usize,
 }
 
@@ -24,7 +24,7 @@ impl<'de> Finder<'de> {
     pub(super) fn load_matched(&mut self, matched: &Matched, load: LoadFrom<'_, 'de>) -> Result<()> {
         let taken_by = matched.taken_by(0);
         let loaded = load(&mut MatchedSource { de: self, matched, step: 0, tensor: 0, taken_by });
-        // Errors about the tensors that are left name them.
+        // Errors about leftover tensors name them.
         if self.reader.peek()?.is_some() {
             self.name_by(matched)?;
         }
@@ -37,7 +37,7 @@ impl<'de> MatchedSource<'_, 'de> {
         self.matched.step(self.step)
     }
 
-    /// Goes on after the tensor that comes next.
+    /// Advances past the next tensor.
     #[inline]
     fn take(&mut self) {
         (self.step, self.tensor) = (self.step + 1, self.tensor + 1);
@@ -51,7 +51,7 @@ impl<'de> MatchedSource<'_, 'de> {
         if is_expected { Ok(()) } else { Err(other_type()) }
     }
 
-    /// Goes to a part that may be absent. Returns whether it is there, and the step after it.
+    /// Enters an optional part. Returns whether it is present, and the step after it.
     fn begin_optional(&mut self) -> Result<(bool, usize)> {
         let Some(&(Step::Split(end) | Step::Nullable(end))) = self.next() else { return Err(other_type()) };
         let is_present = (self.step..end).contains(&self.taken_by);
@@ -59,7 +59,7 @@ impl<'de> MatchedSource<'_, 'de> {
         Ok((is_present, end))
     }
 
-    /// Calls `each` with a part, which ends before the step `end` if that is known.
+    /// Calls `each` with a part, which ends before step `end` if known.
     fn part(&mut self, number: usize, end: Option<usize>, each: &mut EachPart<'_, 'de>) -> Result<()> {
         self.de.last = None;
         if let Err(error) = each(number, self) {
@@ -163,7 +163,7 @@ impl<'de> Source<'de> for MatchedSource<'_, 'de> {
     }
 }
 
-/// The error for a type that does not load what it says to be.
+/// The error for a type that does not load as its node describes.
 #[cold]
 fn other_type() -> Error {
     ErrorKind::Message("the type asks for something other than its `NODE`".to_owned()).into()

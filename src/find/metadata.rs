@@ -1,4 +1,4 @@
-//! Fields that are entries of the file's metadata. Their keys are the names that a tensor in their place would have.
+//! Fields stored as metadata entries. Their keys equal the name of a tensor in their place.
 
 use indexmap::IndexMap;
 
@@ -7,18 +7,18 @@ use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{EachPart, MetadataKind, MetadataValue, Node, StructDef};
 use crate::read::ReadMetadata;
 
-/// A file whose metadata can be asked for.
+/// A file with metadata.
 pub(crate) trait HasMetadata {
     /// Reads the entries.
     fn entries(&self) -> Result<IndexMap<String, String>>;
 }
 
-/// The metadata of the file, which is read when a type asks for it.
+/// The metadata of the file, read on first use.
 #[derive(Clone)]
 pub(crate) enum MetadataSource<'de> {
     /// There is none to ask for: names and shapes alone are compared.
     Unknown,
-    /// As the index has it, or else by the format's function. That of a stream is only in the index.
+    /// From the index, or else from the format's function. A stream has it only in the index.
     Unread(Option<ReadMetadata>),
     /// By an open file.
     OfFile(&'de dyn HasMetadata),
@@ -43,15 +43,15 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Returns whether there is an entry of which the place is the key.
+    /// Returns whether there is an entry with this place as its key.
     pub(super) fn has_entry_here(&mut self) -> Result<bool> {
         self.metadata_entries()?;
         let MetadataSource::Read(entries) = &self.metadata else { return Ok(false) };
         Ok(entries.contains_key(self.path.name()))
     }
 
-    /// Returns whether the file has any of the entries that a type declares, whose place is a field `name` here, or
-    /// this place if it is flattened.
+    /// Returns whether the file has any metadata entry declared by a type, at a field `name` here, or at this place if
+    /// it is flattened.
     pub(super) fn has_entries_of(&mut self, node: Node, name: Option<&str>) -> Result<bool> {
         if matches!(node, Node::Tensor(_) | Node::List(_) | Node::Map(_)) {
             return Ok(false);
@@ -73,7 +73,7 @@ impl<'de> Finder<'de> {
         found
     }
 
-    /// Calls `each` with the fields of a struct that are metadata.
+    /// Calls `each` with the metadata fields of a struct.
     pub(super) fn metadata_fields(&mut self, def: &'static StructDef, each: &mut EachPart<'_, 'de>) -> Result<()> {
         if self.findings.is_some() && matches!(self.metadata, MetadataSource::Unknown) {
             return Ok(());
@@ -101,7 +101,7 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Calls `each` with a field, whose place is the key.
+    /// Calls `each` with a field whose key is its place.
     fn metadata_field(&mut self, at: usize, each: &mut EachPart<'_, 'de>) -> Result<()> {
         let outer = std::mem::replace(&mut self.at, At::Metadata);
         let depth = self.findings.as_ref().map_or(0, |findings| findings.trail.len());

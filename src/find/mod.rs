@@ -1,11 +1,11 @@
-//! Finds the tensors that a type asks for, by name or by position.
+//! Finds the tensors of a type in a file, by name or by position.
 //!
-//! There are two ways through a file. By *name*, each segment of the path under which a type asks narrows the names
-//! that can be meant. By *position*, for files without names and for lists of all tensors of a file, each tensor that
-//! is asked for is the next one. The type at the root decides which way it is.
+//! There are two ways through a file. By *name*, each segment of the path narrows the candidates. By *position*, for
+//! files without names and for lists of all tensors of a file, each request takes the next tensor. The type at the root
+//! decides between the two.
 //!
-//! From a stream, tensors are taken as they come as long as the file's order is the type's. Tensors that are passed on
-//! the way are kept until they are asked for.
+//! From a stream, tensors are taken as they come, as long as file and type have the same order. Tensors passed on the
+//! way are kept until they are requested.
 //!
 //! [`Finder`] is all of it. Types and serde's visitors drive it through [`Source`] while they load, and a
 //! [`LoadReport`](crate::report::LoadReport) is made by driving it with the type's schema: it then reads no payload,
@@ -52,15 +52,15 @@ pub(crate) struct Finder<'de> {
     pub(crate) at: At,
     /// The type at the root, if it maps to tensors.
     root: Option<Node>,
-    /// How tensors are found, which the type at the root decides.
+    /// By name or by position, decided by the type at the root.
     way: Way,
-    /// The tensor that was found last, for errors of the type that reads it.
+    /// The tensor found last, for errors of the type that reads it.
     pub(crate) last: Option<usize>,
     pub(crate) scope: Scope,
     pub(crate) item: NextItem<'de>,
-    /// Everything that does not fit, while a report is made.
+    /// The differences found so far, while a report is made.
     findings: Option<Box<Findings>>,
-    /// Arrays that were read and can share memory with others.
+    /// Arrays already read whose memory can be shared.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
 }
@@ -71,7 +71,7 @@ enum Way {
     /// The type at the root is not known yet.
     Open,
     ByName,
-    /// By the names that the type gave the tensors. None is skipped.
+    /// By the names given by the type. No tensor is skipped.
     ByNamesOfType,
     ByPosition,
 }
@@ -79,47 +79,46 @@ enum Way {
 /// The struct around the current place, and what was passed on the way to it.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
-    /// The number of structs around the current one that are flattened into each other.
+    /// The number of enclosing structs flattened into each other.
     pub(crate) flattened: usize,
     /// The file has tensors or metadata of the flattened field here.
     pub(crate) has_flattened: bool,
-    /// Tensors that the struct around has no place for are skipped. A list or map that finds nothing is then missing:
-    /// its tensors may be those that are skipped. Elsewhere they would be errors, so that it is empty.
+    /// The enclosing struct skips unknown tensors. A list or map without tensors is then missing instead of empty,
+    /// because its tensors may be among the skipped ones. Elsewhere they would be errors.
     pub(crate) skips_unknown: bool,
-    /// The number of tensors of the file that were skipped.
+    /// The number of skipped tensors.
     pub(crate) skipped: usize,
     /// An entry of metadata was read.
     has_read_metadata: bool,
-    /// The struct that comes next is an entry of a map, whose other keys may be below it.
+    /// The next struct is a map entry, and entries with longer keys may be below it.
     leaves_deeper: bool,
 }
 
-/// The next item of a list that is found by position.
+/// The next item of a list read by position.
 #[derive(Default)]
 pub(crate) struct NextItem<'de> {
-    /// It is the first one. A number then opens a list that is one tensor. Only types that know nothing of tensors need
-    /// it.
+    /// It is the first item. A number then opens a list stored as one tensor. Only types without schema need it.
     pub(crate) opens_list: bool,
-    /// It is that of a list of any length.
+    /// It belongs to a list of any length.
     pub(crate) of_any_length: bool,
-    /// The tensor that such a list is.
+    /// The tensor that holds the whole list.
     pub(crate) opened: Option<Loaded<'de>>,
 }
 
-/// The place in a file that is asked about next.
+/// The place of the next request in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum At {
     /// Something has the name of the path, or is below it.
     #[default]
     Here,
-    /// This tensor, which is the next one, has the name of the path.
+    /// The next tensor, named by the path.
     Tensor(usize),
     /// Nothing has.
     Absent,
-    /// The place of the struct around, whose tensors a flattened field shares.
+    /// The place of the enclosing struct, shared with a flattened field.
     Shared,
-    /// An entry of a map, of which this is the first tensor. The type that is asked for decides whether its key is the
-    /// whole name or one segment of it. Only maps that know nothing of tensors need it.
+    /// A map entry, starting with this tensor. The requested type decides whether its key is the whole name or one
+    /// segment of it. Only maps without schema need it.
     Entry(usize),
     /// An entry of metadata has the name of the path as its key, or none has.
     Metadata,
@@ -143,7 +142,7 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// A finder of which each value is the next tensor, and nothing is searched by name.
+    /// A finder that gives the next tensor for each value, without any search by name.
     pub(crate) fn one_by_one(reader: Reader<'de>, format: &'static str) -> Self {
         Self { way: Way::ByPosition, ..Self::over(reader, format, MetadataSource::Unknown) }
     }
@@ -154,7 +153,7 @@ impl<'de> Finder<'de> {
         self.way == Way::ByPosition
     }
 
-    /// Reads a value that is the next tensors of a stream, `tensors` of them, as if they were a file.
+    /// Reads the next `tensors` tensors of a stream as if they were a file.
     pub(crate) fn load_next(&mut self, node: Node, tensors: usize, load: LoadFrom<'_, 'de>) -> Result<()> {
         self.reader.enter(tensors);
         let mut finder = Finder::over(self.take_reader(), self.format, MetadataSource::Unknown);
@@ -180,7 +179,7 @@ impl<'de> Finder<'de> {
         &mut self.reader
     }
 
-    /// Calls `load` for the next value, which is of the type `node`.
+    /// Calls `load` for the next value, of type `node`.
     pub(crate) fn load_with(&mut self, node: Node, load: LoadFrom<'_, 'de>) -> Result<()> {
         let loaded = self.begin(node).and_then(|matched| {
             if let Some(matched) = matched {
@@ -195,7 +194,7 @@ impl<'de> Finder<'de> {
         loaded.map_err(|error| self.blame(error))
     }
 
-    /// Skips all tensors of the file, which a value of the type `node` has.
+    /// Skips all tensors of the file, which belong to a value of type `node`.
     fn skip_value(&mut self, node: Node) {
         // Both succeeded for the value.
         _ = self.begin(node);
@@ -204,7 +203,7 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Checks that no tensor is left.
+    /// Checks that no tensors are left.
     fn end(&mut self) -> Result<()> {
         self.reader.drain()?;
         let Some(left) = self.reader.peek()? else {
@@ -219,14 +218,13 @@ impl<'de> Finder<'de> {
         Err(self.about(left, kind.into()))
     }
 
-    /// Ends after a value of the whole file was read. If the file does not fit its type, the error is that of comparing
-    /// them, with all differences.
+    /// Ends reading a value from the whole file. If the file does not fit its type, the error lists all differences.
     fn end_whole(&mut self, read: Result<()>) -> Result<()> {
         read.and_then(|()| self.end()).map_err(|error| self.with_report(error))
     }
 
-    /// Refuses a file of which a type takes nothing: everything that it asks for is optional, and everything in the
-    /// file is skipped. The file is another than the one that was meant.
+    /// Refuses a file without anything for a type whose parts are all optional and which skips the rest: it is the
+    /// wrong file.
     fn check_any_fits(&self) -> Result<()> {
         if self.scope.skipped == 0 || self.scope.skipped < self.reader.index().len() || self.scope.has_read_metadata {
             return Ok(());
@@ -236,10 +234,9 @@ impl<'de> Finder<'de> {
         Err(ErrorKind::Unexpected { name: self.reader.index().label(0), expected, complete: true }.into())
     }
 
-    /// Returns the report of comparing the type at the root with the file, if that may find more than an error of
-    /// reading.
+    /// Returns the report of comparing the type at the root with the file, if it may find more than the error does.
     ///
-    /// The rest of a stream is read for that, but not held.
+    /// For this, the rest of a stream is read, but not held.
     fn with_report(&mut self, error: Error) -> Error {
         let may_find_more = match error.kind() {
             // In a report, one of the two tensors is unexpected or has another layout.
@@ -253,7 +250,7 @@ impl<'de> Finder<'de> {
         let Ok(metadata) = self.metadata_entries().cloned() else { return error };
         let metadata = MetadataSource::Read(Box::new(metadata));
         let report = compare(&Schema::new(root), self.reader.index(), metadata).report;
-        // That the file is refused as a whole was found by reading too, and the error has its kind.
+        // Reading refused the file as a whole too, and its error has the right kind.
         let is_refused_only = report.refused.is_some() && report.count() == 1;
         if report.is_ok() || is_refused_only { error } else { ErrorKind::Load(Box::new(report)).into() }
     }
@@ -264,7 +261,7 @@ impl<'de> Finder<'de> {
         ErrorKind::WrongCount { found: found as u64, expected: read.to_string() }.into()
     }
 
-    /// Returns the tensor that is asked for here.
+    /// Returns the tensor at this place.
     pub(crate) fn locate(&mut self) -> Result<usize> {
         match std::mem::take(&mut self.at) {
             At::Absent | At::Metadata => return Err(self.missing()),
@@ -282,7 +279,7 @@ impl<'de> Finder<'de> {
                 ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
             });
         }
-        // A value that is one tensor takes the only one that there is, whatever its name.
+        // A value of one tensor takes the only tensor of a file, under any name.
         let is_next = |at: &usize| self.path.is_root() || self.path.is(self.reader.name(*at));
         if let Some(at) = next.filter(is_next) {
             return Ok(at);
@@ -291,7 +288,7 @@ impl<'de> Finder<'de> {
         self.reader.find(self.path.name()).ok_or_else(|| self.missing())
     }
 
-    /// Returns the place that is asked about, for a value that has parts.
+    /// Returns the place of the next request, for a value with parts.
     pub(crate) fn take_place(&mut self) -> At {
         match std::mem::take(&mut self.at) {
             At::Tensor(_) => At::Here,
@@ -299,7 +296,7 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Returns the next unread tensor that has the name of the path or is below it: in file order if possible.
+    /// Returns the next unread tensor at or below the path, in file order if possible.
     pub(crate) fn next_here(&mut self) -> Result<Option<usize>> {
         let next = self.reader.peek()?;
         if next.is_some_and(|next| self.path.strip(self.reader.name(next)).is_some()) {
@@ -309,7 +306,7 @@ impl<'de> Finder<'de> {
         Ok(self.reader.first_under(self.path.prefix()))
     }
 
-    /// Returns the unread tensor whose name is that of the path.
+    /// Returns the unread tensor named by the path.
     pub(crate) fn exactly_here(&mut self) -> Result<Option<usize>> {
         if self.path.is_root() {
             return Ok(None);
@@ -337,7 +334,7 @@ impl<'de> Finder<'de> {
         Ok(self.reader.find(self.path.name()).is_some())
     }
 
-    /// Goes down to the value of a map's entry, whose first tensor is `at`.
+    /// Goes to the value of a map entry, starting with tensor `at`.
     pub(crate) fn enter_entry(&mut self, at: usize, key: KeyPart) {
         self.scope.leaves_deeper = key == KeyPart::BeforeLast;
         let name = self.reader.name(at);
@@ -345,7 +342,7 @@ impl<'de> Finder<'de> {
         self.path.push(key.of(rest));
     }
 
-    /// Refuses a tensor with the very name under which parts are asked for.
+    /// Refuses a tensor at a place that should have parts.
     pub(crate) fn check_has_parts(&mut self, at: At, expected: &'static str) -> Result<()> {
         if at != At::Here {
             return Ok(());
@@ -356,7 +353,7 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Reports a tensor that is found instead of something else.
+    /// Reports a tensor in place of something else.
     fn wrong_layout(&mut self, tensor: usize, expected: &'static str) -> Result<()> {
         let kind = ErrorKind::WrongLayout { found: self.reader.info(tensor).clone(), expected };
         match &mut self.findings {
@@ -377,7 +374,7 @@ impl<'de> Finder<'de> {
             At::Shared if !self.is_positional() => Ok(self.scope.has_flattened),
             At::Entry(_) => Ok(true),
             At::Metadata => self.has_entry_here(),
-            // A file without tensors is no value.
+            // A file without tensors is not a value.
             At::Here | At::Shared if self.path.is_root() => Ok(self.reader.peek()?.is_some()),
             // An item of a list is there, or the list would be shorter.
             At::Here | At::Shared if self.is_positional() && self.item.of_any_length => Ok(true),
@@ -386,12 +383,12 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Adds the tensor that an error is about, and its offset, unless they are known.
+    /// Adds the tensor and its offset to an error, unless they are known.
     pub(crate) fn about(&self, at: usize, error: Error) -> Error {
         self.reader.locate(at, error.in_tensor(self.reader.index().label(at)))
     }
 
-    /// Adds the tensor that was read last to an error of the type that reads it.
+    /// Adds the last read tensor to an error of the type that reads it.
     pub(crate) fn blame(&mut self, error: Error) -> Error {
         match self.last {
             Some(at) if error.kind().is_about_one_tensor() => self.about(at, error),
@@ -500,7 +497,7 @@ impl<'de> Source<'de> for Finder<'de> {
     }
 
     fn expected_entries(&self) -> usize {
-        // Elsewhere, they may be those of others.
+        // Elsewhere, they may belong to other places.
         if self.path.depth() == 1 { self.reader.unread_count() } else { 0 }
     }
 

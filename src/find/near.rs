@@ -1,7 +1,7 @@
-//! "Did you mean": finds the unexpected tensors that may be the missing ones.
+//! "Did you mean": finds unexpected tensors likely to be missing ones.
 //!
-//! Names are compared by their patterns, so that a list of items costs no more than one of them. If there are many
-//! patterns, only neighbours in the order of their beginnings or of their ends are compared.
+//! Names are compared by their patterns, so a list costs no more than one of its items. With many patterns, only
+//! neighbours in the order of their beginnings or ends are compared.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Index;
@@ -12,7 +12,7 @@ use crate::error::{ErrorKind, LoadReport, NameList, Short, fill, pattern};
 use crate::model::TensorSpec;
 use crate::tensor::{Tensor, TensorMap, sorted};
 
-/// The number of missing patterns for which similar names are searched.
+/// The maximum number of missing patterns to search similar names for.
 const MISSING: usize = 1000;
 /// Up to this many unexpected patterns, each is compared with each missing one.
 const FEW: usize = 64;
@@ -20,11 +20,11 @@ const FEW: usize = 64;
 const NEIGHBOURS: usize = 8;
 /// The number of similar names in a message.
 const SHOWN: usize = 3;
-/// The longest name that is compared, in bytes.
+/// The longest name to compare, in bytes.
 const LONGEST: usize = 256;
 /// The largest difference of similar names, in thousandths of the longer one.
 const FARTHEST: usize = 334;
-/// The penalty for another dtype or other dims.
+/// The penalty for a different dtype or shape.
 const OTHER_SPEC: usize = 150;
 /// The penalty for another beginning if the last two segments are similar.
 const OTHER_BEGINNING: usize = 150;
@@ -75,21 +75,21 @@ pub(super) fn find(report: &mut LoadReport, wanted: &[(String, TensorSpec)]) {
     }
 }
 
-/// Returns the keys that are similar to one, the most similar first. They are in that order already.
+/// Returns the keys similar to `key`, the most similar first. `keys` are in that order already.
 pub(super) fn similar(key: &str, keys: &[String]) -> Vec<String> {
     let is_similar = |other: &&String| difference(key, other).is_some_and(|difference| difference <= FARTHEST);
     keys.iter().filter(is_similar).take(SHOWN).cloned().collect()
 }
 
-// Here and not beside the map, which is below errors and their messages.
+// Implemented here and not next to the map, which is below errors and their messages.
 impl Index<&str> for TensorMap {
     type Output = Tensor;
 
-    /// Returns the tensor with that name. [`get`](TensorMap::get) does not panic.
+    /// Returns the tensor called `name`. [`get`](TensorMap::get) does not panic.
     ///
     /// # Panics
     ///
-    /// If no tensor has that name. The message has the names that are most similar.
+    /// If there is no such tensor. The message lists the most similar names.
     #[track_caller]
     fn index(&self, name: &str) -> &Tensor {
         match self.get(name) {
@@ -159,7 +159,7 @@ fn difference(one: &str, other: &str) -> Option<usize> {
     letters(one, other).into_iter().chain(ends).min()
 }
 
-/// Returns the number of letters that differ, in thousandths of the longer name.
+/// Returns the number of different letters, in thousandths of the longer name.
 fn letters(one: &str, other: &str) -> Option<usize> {
     let (short, long) = (one.len().min(other.len()), one.len().max(other.len()));
     if long > LONGEST || (long - short) * 1000 > long * FARTHEST {
@@ -173,7 +173,7 @@ fn end(name: &str) -> &str {
     name.rmatch_indices('.').nth(1).map_or(name, |(at, _)| &name[at + 1..])
 }
 
-/// Returns the item of an iterator that has exactly one.
+/// Returns the only item of an iterator, if it has exactly one.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let first = items.next()?;
     items.next().is_none().then_some(first)

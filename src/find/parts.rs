@@ -42,7 +42,7 @@ impl<'de> Finder<'de> {
         if index == 0 && !has_later && self.scope.skips_unknown { self.missing_list(&mut each) } else { Ok(()) }
     }
 
-    /// Reports that a list is missing: the tensors of its first item.
+    /// Reports a missing list by the tensors of its first item.
     fn missing_list(&mut self, each: &mut EachPart<'_, 'de>) -> Result<()> {
         let found = self.findings.as_ref().map_or(0, |findings| findings.missing_count());
         let outer = std::mem::take(&mut self.scope.skips_unknown);
@@ -59,7 +59,7 @@ impl<'de> Finder<'de> {
         }
     }
 
-    /// Reports that all of a list or a map is missing.
+    /// Reports a list or a map as missing.
     fn missing_parts(&mut self, expected: &str) -> Result<()> {
         match &mut self.findings {
             Some(findings) => {
@@ -89,7 +89,7 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Returns whether one tensor has the name of the list. That is an error unless both are empty: the items of the
+    /// Returns whether one tensor has the name of the list. Unless both are empty, this is an error: the items of the
     /// list are not the elements of a tensor.
     fn is_one_tensor(&mut self, len: Option<usize>) -> Result<bool> {
         let here = self.next_here()?;
@@ -107,7 +107,7 @@ impl<'de> Finder<'de> {
         Ok(true)
     }
 
-    /// Looks for items after the end of a list: one means that an item before it is missing.
+    /// Looks for items after the end of a list: one would mean a missing item.
     ///
     /// Returns whether there is one, in a report.
     fn later_items(&mut self, len: usize, each: &mut EachPart<'_, 'de>) -> Result<bool> {
@@ -131,7 +131,7 @@ impl<'de> Finder<'de> {
                     self.part(index, each)?;
                     self.path.back_to(place);
                 }
-                // A tensor that the items themselves left.
+                // A tensor left unread by the items.
                 _ => {
                     findings.unexpected(left, self.reader.index().label(left), self.reader.info(left));
                     self.reader.skip(left);
@@ -159,7 +159,7 @@ impl<'de> Finder<'de> {
         if self.is_positional() {
             return Err(needs_names("a map"));
         }
-        // A flattened map takes what is left, which may be nothing.
+        // A flattened map takes the remaining tensors, possibly none.
         let must_find = self.scope.skips_unknown && at != At::Shared;
         if at == At::Absent {
             return if must_find { self.missing_parts("a map of tensors") } else { Ok(()) };
@@ -186,7 +186,7 @@ impl<'de> Finder<'de> {
                 findings.trail.pop();
             }
             self.last = None;
-            // An entry that does not read its own tensors, or one with the key of another, must not come again.
+            // An entry that does not read its own tensors, or has a repeated key, must not come again.
             if !is_new || !self.reader.is_read(next) {
                 self.unexpected(next)?;
             }
@@ -196,7 +196,7 @@ impl<'de> Finder<'de> {
         if number == 0 && must_find { self.missing_parts("a map of tensors") } else { Ok(()) }
     }
 
-    /// Reports a tensor that the type has no place for.
+    /// Reports a tensor without a place in the type.
     pub(crate) fn unexpected(&mut self, tensor: usize) -> Result<()> {
         let name = self.reader.index().label(tensor);
         match &mut self.findings {

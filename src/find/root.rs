@@ -4,7 +4,7 @@ use super::{Finder, Way};
 use crate::error::Result;
 use crate::model::{Matched, Node, first_segment, is_index, match_by_position};
 
-/// A part of a value that the root can be, as its first call shows.
+/// The kind of value at the root, shown by its first call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RootKind {
     Tensor,
@@ -36,8 +36,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Returns the places of the tensors in a type, if the file has the names that the type writes, in its order. To
-    /// take the tensors one after the other takes less time than to search each by name.
+    /// Returns the places of the tensors in a type, if the file has the names written by the type, in order. Taking
+    /// tensors in sequence is faster than searching for each by name.
     #[inline(never)]
     fn match_in_order(&self, node: Node) -> Option<Matched> {
         /// Fewer tensors are found sooner than matched.
@@ -49,13 +49,13 @@ impl Finder<'_> {
             return None;
         }
         let matched = match_by_position(node, false, (0..index.len()).map(|at| index.entry(at).info())).ok()?;
-        // A list that is empty may be missing.
+        // An empty list may be a missing one.
         let finds_all = !matched.needs_names() && !matched.has_lists_to_find();
         let is_in_order = finds_all && matched.has_names(&mut (0..index.len()).map(|at| index.name(at)));
         is_in_order.then_some(matched)
     }
 
-    /// Decides how tensors are found, if the value is the root. `node` is its type, if that is known.
+    /// Decides how tensors are found, if the value is the root. `node` is its type, if known.
     pub(crate) fn settle(&mut self, kind: RootKind, node: Option<Node>) -> Result<()> {
         match self.settle_by(kind, node)? {
             Some(matched) => self.name_by(&matched),
@@ -68,12 +68,12 @@ impl Finder<'_> {
     /// - A struct is read by name. If the file has no names, its type gives them, or else its fields are read by
     ///   position.
     /// - A map is read by name. Tensors without a name are called by their position.
-    /// - A list is read by position, unless the names are those of a list's items or its items are structs. Tensors
-    ///   alone come one by one, also from a stream. Parts need to know where they end. Embedded names come last, so
-    ///   they do not change the order of a list of tensors.
+    /// - A list is read by position, unless the names are list indices or its items are structs. Plain tensors come one
+    ///   by one, also from a stream. Items with several tensors need to know where they end. Embedded names come last,
+    ///   so they do not change the order of a list of tensors.
     fn settle_by(&mut self, kind: RootKind, node: Option<Node>) -> Result<Option<Matched>> {
         if self.way != Way::Open {
-            // The first item of the list that is the whole file: all others have its type.
+            // The first item of a list that is the whole file: all items have its type.
             if kind == RootKind::Struct && self.is_positional() && self.item.opens_list && self.path.depth() == 1 {
                 return self.by_name_or_position(node, true);
             }
@@ -102,7 +102,7 @@ impl Finder<'_> {
             return Ok(None);
         }
         match node {
-            // Names that repeat cannot tell the parts apart.
+            // Repeated names cannot separate the parts.
             Some(node) if !node.is_tensor_list() && !begins_with_struct => {
                 if self.has_names()? && self.reader.index().has_repeated_names() {
                     self.way = Way::ByPosition;
@@ -118,7 +118,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Goes by the names of the file, by the places that the type gives, or else by position.
+    /// Goes by the names of the file, by the places in the type, or else by position.
     fn by_name_or_position(&mut self, node: Option<Node>, is_item: bool) -> Result<Option<Matched>> {
         self.way = Way::ByName;
         if self.has_names()? {
@@ -149,7 +149,7 @@ impl Finder<'_> {
         Ok(self.reader.index().has_names())
     }
 
-    /// Gives the tensors the names that their type, or a list of it, would have written.
+    /// Names the tensors as their type, or a list of it, would.
     pub(super) fn name_by(&mut self, matched: &Matched) -> Result<()> {
         self.reader.rename(&matched.names())?;
         self.reader.loader.require_unique_names()

@@ -43,11 +43,11 @@ fn load_file<'f, 'de>(
     load(&mut source).is_ok() && index.next().is_none()
 }
 
-/// Gives the tensors of a small file as a [`Finder`](super::Finder) does: by name, in the order of the file as far as
-/// it is that of the type, or by position if they have no names.
+/// Gives the tensors of a small file as a [`Finder`](super::Finder) does: by name, in file order as far as the type has
+/// the same order, or by position if there are no names.
 ///
-/// Whatever is not certain is an [error](gives_up) that nobody sees: tensors that are missing or left, and parts that
-/// need more than names, such as flattened ones.
+/// Any uncertainty is an internal [error](gives_up): missing or leftover tensors, and parts that need more than names,
+/// such as flattened ones.
 struct SmallSource<'a, 'f, 'de> {
     index: &'a mut SmallIndex<'f>,
     payload: fn(&TensorInfo, &'f [u8]) -> Payload<'de>,
@@ -65,13 +65,13 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
         self.place.map_or(Some(name), |place| strip(name, place))
     }
 
-    /// Returns the first unread tensor that is at a part of this place, or below it if it is not `exact`.
+    /// Returns the first unread tensor at a part of this place, or below it unless `exact`.
     fn find(&self, part: &str, exact: bool) -> Option<usize> {
         let is_there = |rest: &str| rest == part || !exact && strip(rest, part).is_some();
         self.index.unread().map(|(tensor, _)| tensor).find(|tensor| self.rest(*tensor).is_some_and(is_there))
     }
 
-    /// Calls `each` at the part of this place whose name has `len` bytes, at or below which a tensor is.
+    /// Calls `each` at the part of this place with a name of `len` bytes, at or above a tensor.
     #[inline]
     fn enter(&mut self, tensor: usize, len: usize, each: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
         let outer = self.place;
@@ -85,7 +85,7 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
     /// Calls `each` at a part of this place.
     #[inline]
     fn deeper(&mut self, each: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        /// A type that contains itself may follow names until the stack overflows.
+        /// A recursive type may follow names until the stack overflows.
         const DEEPEST: usize = 64;
         if self.depth == DEEPEST {
             return gives_up();
@@ -98,7 +98,7 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
 
     /// Takes the fields of a struct in the order of the type, as the tensors have no names.
     fn fields_by_position(&mut self, def: &'static StructDef, each: &mut EachPart<'_, 'de>) -> Result<()> {
-        // Of these, several ways through the file may lead to the end, or only names can tell.
+        // Such a field may match the file in several ways, or only by name.
         let needs_more = |field: &FieldDef| field.optional || needs_finder(field) || field.name.contains('.');
         if def.fields.iter().any(needs_more) {
             return gives_up();
@@ -106,8 +106,8 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
         (0..def.fields.len()).try_for_each(|number| self.deeper(&mut |source| each(number, source)))
     }
 
-    /// Returns the open field of a struct that a tensor is meant for, and the length of its name there. If two fit, the
-    /// longer name is meant.
+    /// Returns the unread field of a struct for a tensor, and the length of its name. Of two matches, the longer name
+    /// wins.
     fn longest_fit(def: &'static StructDef, given: u64, rest: &str) -> Option<(usize, usize)> {
         let open = def.fields.iter().enumerate().filter(|(number, _)| given >> number & 1 == 0);
         let fits = open.flat_map(|(number, field)| field.names().map(move |name| (number, name)));
@@ -115,7 +115,7 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
         fits.map(|(number, name)| (number, name.len())).max_by_key(|(_, len)| *len)
     }
 
-    /// Calls `each` with the fields that the file does not have in its order.
+    /// Calls `each` with the fields that are missing, or come in a different order than the file's.
     fn remaining_fields(&mut self, def: &'static StructDef, given: u64, each: &mut EachPart<'_, 'de>) -> Result<()> {
         for (number, field) in def.fields.iter().enumerate().filter(|(number, _)| given >> number & 1 == 0) {
             let exact = is_tensor(field);
@@ -142,7 +142,7 @@ impl<'f, 'de> SmallSource<'_, 'f, 'de> {
                         self.enter(item, text.len(), &mut |source| each(index, source))?
                     }
                     None if len.is_none() && index > 0 => return Ok(()),
-                    // A list that is empty may be missing.
+                    // An empty list may be a missing one.
                     _ => return gives_up(),
                 }
             } else {
@@ -217,8 +217,7 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
         let first = self.index.next();
         while let Some(next) = self.index.next().filter(|_| is_known) {
             if has_names {
-                // Below a name, those that are not next come in the order of their names. One at this place is no
-                // entry.
+                // Below a name, further tensors come in name order. A tensor at this very place is not an entry.
                 let Some(rest) = self.rest(next).filter(|rest| !rest.is_empty()) else { break };
                 let key = key.of(rest);
                 self.enter(next, key.len(), &mut |source| each(key, source))?;
@@ -253,7 +252,7 @@ fn needs_finder(field: &FieldDef) -> bool {
     field.flatten || field.metadata || field.name.is_empty()
 }
 
-/// The error for a value that is to be loaded again by a [`Finder`](super::Finder). Nobody sees it.
+/// The error that makes a [`Finder`](super::Finder) load the value again. No user sees it.
 #[cold]
 fn gives_up<T>() -> Result<T> {
     Err(ErrorKind::Message(String::new()).into())

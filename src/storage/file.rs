@@ -1,3 +1,5 @@
+//! Files to read at positions: on disk, mapped, in memory, behind any seekable reader, or several joined.
+
 use std::fmt;
 #[cfg(feature = "shards")]
 use std::fs;
@@ -35,8 +37,8 @@ pub enum FileStorage {
     Joined(JoinedFiles),
 }
 
-/// Several files as one. Between two files there is one byte that belongs to neither, so that an empty payload at the
-/// end of a file is not also at the start of the next.
+/// Several files as one. One unused byte separates neighbours, so that an empty payload at the end of a file is not
+/// also at the start of the next.
 #[cfg(feature = "shards")]
 #[derive(Debug)]
 pub struct JoinedFiles {
@@ -67,31 +69,31 @@ impl JoinedFiles {
         &self.starts
     }
 
-    /// Returns the number of the file that an offset is in, and where that file begins.
+    /// Returns the index of the file containing an offset, and the start of the file.
     fn part(&self, offset: u64) -> (usize, u64) {
         let index = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
         (index, self.starts[index])
     }
 }
 
-/// A file that is read at positions.
+/// A file read at positions.
 pub struct Positioned {
     origin: Origin,
     len: u64,
-    /// Memory for the chunks of payloads that are written, which takes long to allocate for each of them.
+    /// Memory for chunks of payloads, reused because allocating it takes long.
     chunk: Mutex<Vec<u8>>,
 }
 
 enum Origin {
     File(File),
-    /// A file that may be closed until it is read.
+    /// A file that may be closed between reads.
     #[cfg(feature = "shards")]
     Pooled(PooledFile),
     /// One thread at a time moves it to a position and reads.
     Reader(Mutex<Box<dyn ReadSeek + Send>>),
 }
 
-/// A reader that can be moved to a position.
+/// A seekable reader.
 pub trait ReadSeek: Read + Seek {}
 
 impl<R: Read + Seek> ReadSeek for R {}
@@ -113,7 +115,7 @@ impl OriginRef<'_> {
             #[cfg(feature = "shards")]
             OriginRef::Pooled(file) => read_file_at(&*file.open()?, offset, bytes),
             OriginRef::Reader(reader) => {
-                // Whatever a panic left undone, the next read begins with its own position.
+                // The lock may be poisoned by a panic, but every read begins with a seek.
                 let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
                 reader.seek(SeekFrom::Start(offset))?;
                 check_read(reader.read(bytes)?, bytes.len())
@@ -122,7 +124,7 @@ impl OriginRef<'_> {
     }
 }
 
-/// The order in which a file is read.
+/// The access pattern of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AccessPattern {
     /// A few bytes here and there.
@@ -143,17 +145,16 @@ impl AccessPattern {
     }
 }
 
-/// The fewest bytes that are copied with a call of the system instead of from a mapping, whose pages take longer to
-/// find.
+/// From this size on, a mapping is read by a system call instead of copying from its pages, which takes longer.
 #[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
 
 impl FileStorage {
-    /// The size of the chunks that a payload is written in: enough for several threads to read one, and few enough to
-    /// stay in the processor's caches.
+    /// The chunk size for writing payloads: large enough for several threads to read one, and small enough for the
+    /// processor's caches.
     pub(crate) const CHUNK: usize = 8 << 20;
 
-    /// A file of `len` bytes that is mapped when its bytes are first borrowed. If that fails, it is read at positions.
+    /// A file of `len` bytes, mapped when its bytes are first borrowed. If mapping fails, it is read at positions.
     #[cfg(feature = "mmap")]
     pub(crate) fn mapped(file: File, len: u64) -> Self {
         Self::Mapped(Mapping::new(MappedFile::Open(file), len))
@@ -204,7 +205,7 @@ impl FileStorage {
         }
     }
 
-    /// Returns whether bytes that were borrowed can change.
+    /// Returns whether borrowed bytes can change.
     #[inline]
     pub(crate) fn may_change(&self) -> bool {
         match self {
@@ -216,7 +217,7 @@ impl FileStorage {
         }
     }
 
-    /// Returns which of several files an offset is in, and where that file begins.
+    /// Returns the index of the file containing an offset, and the start of the file.
     pub(crate) fn part(&self, _offset: u64) -> Option<(usize, u64)> {
         match self {
             #[cfg(feature = "shards")]
@@ -225,7 +226,7 @@ impl FileStorage {
         }
     }
 
-    /// Returns the file that an offset is in, and the offset within it.
+    /// Returns the file containing an offset, and the offset within it.
     #[inline]
     fn file(&self, offset: u64) -> (&Self, u64) {
         match self {
@@ -328,7 +329,7 @@ impl FileStorage {
         })
     }
 
-    /// Tells the system whether to read more of a file on disk than what is asked for.
+    /// Hints to the system whether to read ahead in a file on disk.
     pub(crate) fn will_be_read(&self, _access: AccessPattern) {
         #[cfg(target_os = "linux")]
         if let Self::Positioned(Positioned { origin: Origin::File(file), .. }) = self {
@@ -364,7 +365,7 @@ impl FileStorage {
         }
     }
 
-    /// Fills as much of `bytes` as the file has from `offset` on, and returns how many bytes that is.
+    /// Fills as much of `bytes` as the file has from `offset` on, and returns the number of bytes.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let Some((place, len, start)) = self.positions(offset) else {
             let rest = self.rest(offset).unwrap_or_default();
@@ -397,7 +398,7 @@ impl FileStorage {
             (Self::Positioned(positioned), _) => Some(&positioned.chunk),
             _ => None,
         };
-        // A chunk that another thread has is not waited for.
+        // A chunk in use by another thread is not waited for.
         let mut chunk = spare.and_then(|spare| Some(std::mem::take(&mut *spare.try_lock().ok()?))).unwrap_or_default();
         chunk.resize(usize::try_from(len).unwrap_or(Self::CHUNK).min(Self::CHUNK).max(chunk.len()), 0);
         let written = self.write_in_chunks(offset, len, &mut chunk, out);

@@ -1,3 +1,5 @@
+//! Reads only the headers of a stream: payloads are passed over and not kept.
+
 use std::cell::Cell;
 use std::fmt;
 use std::io::{Chain, Cursor, Read};
@@ -7,14 +9,13 @@ use super::{ReadAt, Storage, Stream};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::try_zeros;
 
-/// The bytes of a stream that its index was read from, and the length of the stream.
+/// The header bytes of a stream, and its length.
 ///
-/// All other bytes were passed over and cannot be read.
+/// Payloads were passed over and cannot be read.
 #[derive(Debug, Default)]
 pub struct Headers {
     bytes: Vec<u8>,
-    /// The runs of bytes that follow on one another in the file, in its order: the offset of each in the file and in
-    /// `bytes`.
+    /// The runs of contiguous bytes, in file order: the offset of each in the file and in `bytes`.
     runs: Vec<(u64, usize)>,
     file_len: u64,
 }
@@ -25,7 +26,7 @@ impl Headers {
         self.file_len
     }
 
-    /// Returns the bytes from `offset` to the end of the run that it is in.
+    /// Returns the bytes from `offset` to the end of its run.
     fn rest(&self, offset: u64) -> &[u8] {
         let after = self.runs.partition_point(|(start, _)| *start <= offset);
         let Some((start, from)) = after.checked_sub(1).and_then(|index| self.runs.get(index)) else { return &[] };
@@ -44,10 +45,10 @@ impl Headers {
         found.ok_or_else(|| passed_over(offset))
     }
 
-    /// Adds bytes that were read at `offset`, or again.
+    /// Adds bytes read at `offset`, possibly a second time.
     fn add(&mut self, offset: u64, bytes: &[u8]) {
         match self.runs.last() {
-            // These bytes were read before, and are known.
+            // These bytes are known already.
             Some((start, _)) if offset < *start => {}
             Some((start, from)) if offset <= start + (self.bytes.len() - from) as u64 => {
                 let known = start + (self.bytes.len() - from) as u64 - offset;
@@ -62,7 +63,7 @@ impl Headers {
         }
     }
 
-    /// Returns the offset of the first byte after all that are known.
+    /// Returns the end of the known bytes.
     fn end(&self) -> u64 {
         self.runs.last().map_or(0, |(start, from)| start + (self.bytes.len() - from) as u64)
     }
@@ -74,19 +75,18 @@ fn passed_over(offset: u64) -> Error {
     Error::new(ErrorKind::Unsupported { what, instead }).at(offset)
 }
 
-/// A stream from which an index is read. The bytes that are read are kept, and all others are passed over: payloads
-/// too, which are read in chunks.
+/// A stream for reading an index. Bytes read are kept, and the rest is passed over: payloads too, although they are
+/// read in chunks.
 pub struct HeaderStream<'r> {
     stream: Stream<Chain<Cursor<Vec<u8>>, &'r mut dyn Read>>,
     headers: Headers,
-    /// No tensor is known yet, so what is passed over is a part of the header that may be asked for later.
+    /// No tensor is known yet, so skipped bytes are part of the header and may be requested later.
     is_in_header: &'r Cell<bool>,
-    /// The longest range that is kept because it may be a list of names.
+    /// The longest payload to keep as a possible list of names.
     longest_kept: u64,
 }
 
-/// The most bytes of a header that are kept although the index does not need them. Metadata is mostly shorter, and
-/// there is no reason for a hole of that size.
+/// The most skipped header bytes to keep. Metadata is mostly shorter, and there is no reason for a gap of this size.
 const LONGEST_PART: u64 = 16 << 20;
 
 impl<'r> HeaderStream<'r> {
@@ -102,7 +102,7 @@ impl<'r> HeaderStream<'r> {
         Self { stream: Stream::new(Cursor::new(begin).chain(reader)), headers, is_in_header, longest_kept }
     }
 
-    /// Passes over everything that is left.
+    /// Passes over the rest.
     pub(crate) fn finish(mut self) -> Result<Headers> {
         self.headers.file_len = self.stream.pass_rest()?;
         Ok(self.headers)
@@ -165,7 +165,7 @@ impl ReadAt for &mut HeaderStream<'_> {
 }
 
 impl<'de> Storage<'de> for &mut HeaderStream<'_> {
-    /// Returns the beginning of a payload, which is not kept.
+    /// Returns the beginning of a payload, without keeping it.
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
         if self.stream.has_lost(range.start) {
             return Err(passed_over(range.start));
@@ -185,7 +185,7 @@ impl fmt::Debug for HeaderStream<'_> {
 pub struct FileStart<'b>(pub &'b [u8]);
 
 impl ReadAt for FileStart<'_> {
-    /// Returns more than any file has, so that no claim about the length looks wrong.
+    /// Returns more than any file has, so that no stated length looks wrong.
     fn file_len(&self) -> Option<u64> {
         Some(u64::MAX)
     }

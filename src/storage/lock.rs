@@ -67,7 +67,7 @@ fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> b
     matches!((one, other), (Ok(one), Ok(other)) if id(&one) == id(&other))
 }
 
-/// Tells the file at a path from the one that replaces it.
+/// Distinguishes the file at a path from its replacement.
 #[cfg(feature = "shards")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileVersion {
@@ -79,12 +79,12 @@ pub(crate) struct FileVersion {
 
 #[cfg(feature = "shards")]
 impl FileVersion {
-    /// Returns the version of the file that is at `path` now. All missing files are the same.
+    /// Returns the version of the file now at `path`. All missing files are equal.
     pub(crate) fn of(path: &Path) -> Self {
         Self::new(fs::metadata(path).ok().as_ref())
     }
 
-    /// Returns the version of the file that has this metadata.
+    /// Returns the version of a file from its metadata.
     pub(crate) fn new(metadata: Option<&fs::Metadata>) -> Self {
         Self {
             modified: metadata.and_then(|metadata| metadata.modified().ok()),
@@ -101,11 +101,11 @@ fn id(metadata: &fs::Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// The exclusive lock of a file that is read and then replaced, such as to append to it.
+/// The exclusive lock of a file, for reading and then replacing it, such as to append to it.
 ///
-/// It is advisory: only those wait who ask for it too, as `tensorbuffers::append` and the program `tensorfile append`
-/// do. The lock is released when this is dropped, and when the process ends. Only Unix has it, and not on every file
-/// system; elsewhere this does nothing.
+/// It is advisory: it only blocks programs that acquire it too, as `tensorbuffers::append` and the program `tensorfile
+/// append` do. The lock is released on drop, and when the process ends. Only Unix has it, and not on every file system;
+/// elsewhere this does nothing.
 ///
 /// ```
 /// use tensorfile::file::atomic::FileLock;
@@ -128,10 +128,10 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Locks the file at `path`, which must exist. Waits while another process or thread has the lock.
+    /// Locks the file at `path`, which must exist. Waits while another process or thread holds the lock.
     ///
-    /// A file that has been replaced in the meantime is opened and locked again, so that the file at `path` is the
-    /// locked one until it is replaced.
+    /// If the file was replaced in the meantime, the new one is opened and locked instead, so the lock always belongs
+    /// to the file at `path`.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         if !fs::metadata(path)?.is_file() {
             return Ok(None);
         }
-        // NFS only locks files that are open for writing. A pipe may have taken the place of the file in the meantime.
+        // NFS only locks files opened for writing. A pipe may have taken the place of the file in the meantime.
         let mut options = OpenOptions::new();
         options.read(true);
         #[cfg(unix)]

@@ -8,8 +8,8 @@ use memmap2::{Mmap, MmapOptions};
 #[cfg(feature = "shards")]
 use super::pool::PooledFile;
 
-/// A file that is mapped into memory when its bytes are first borrowed. The system reads a page when it is first
-/// accessed, and pages after it.
+/// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
+/// after it.
 #[derive(Debug)]
 pub struct Mapping {
     /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header.
@@ -19,7 +19,7 @@ pub struct Mapping {
     bytes: OnceLock<Option<Mmap>>,
 }
 
-/// A file that stays open, or one that may be closed after it was mapped.
+/// A file that stays open, or may be closed once it is mapped.
 #[derive(Debug)]
 pub(super) enum MappedFile {
     Open(File),
@@ -55,16 +55,16 @@ impl Mapping {
         }
     }
 
-    /// Maps the file, unless that was tried before.
+    /// Maps the file, on the first call only.
     #[cold]
     #[inline(never)]
     fn map(&self) -> Option<&[u8]> {
         let map = || {
             let mut options = MmapOptions::new();
             options.len(usize::try_from(self.len).ok()?);
-            // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file that
-            // others can write to, so the docs of `Backend::Mapped` ask it of the caller, and `Backend::Positioned`
-            // reads files that others may change.
+            // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file
+            // writable by others, so the docs of `Backend::Mapped` pass the duty to the caller, and
+            // `Backend::Positioned` reads files that may change.
             #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
             let map = |file: &File| unsafe { options.map(file) };
             match &self.file {

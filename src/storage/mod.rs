@@ -73,7 +73,7 @@ pub trait ReadAt {
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading failed.
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()>;
 
-    /// Fills `bytes`, of which there are at most a few, from `offset` on, and leaves them to be read again.
+    /// Fills `bytes`, at most a few, from `offset` on, without consuming them.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ pub trait ReadAt {
         self.read_at(offset, bytes)
     }
 
-    /// Returns a range of any length: as it is in memory, or else read into `memory`, which is empty.
+    /// Returns a range of any length: borrowed if it is in memory, otherwise read into `memory`, which is empty.
     ///
     /// ```
     /// use tensorfile::Result;
@@ -98,7 +98,7 @@ pub trait ReadAt {
     /// }
     /// ```
     ///
-    /// Memory is allocated for bytes that the file has. Of a stream, it is allocated as they arrive.
+    /// Memory is allocated only for bytes present in the file; for a stream, as they arrive.
     ///
     /// # Errors
     ///
@@ -108,21 +108,21 @@ pub trait ReadAt {
         Ok(memory)
     }
 
-    /// Returns bytes from `offset` on that a stream has read already, and leaves them to be read again. There may be
-    /// more, or none.
+    /// Returns buffered bytes of a stream from `offset` on, without consuming them. The stream may have more, and there
+    /// may be none.
     #[doc(hidden)]
     fn at_hand(&self, _offset: u64) -> &[u8] {
         &[]
     }
 
-    /// Returns all bytes of a short stream of which none was taken, and leaves them to be read again.
+    /// Returns all bytes of a short, unread stream, without consuming them.
     #[doc(hidden)]
     fn short_file(&mut self) -> Option<&[u8]> {
         None
     }
 
-    /// Tells that a few bytes are read at each of these offsets soon, in this order, so that a slow disk can look for
-    /// them at once. They may be wrong.
+    /// Hints that these offsets will be read next, in this order, so that a slow disk can fetch them at once. They may
+    /// be wrong.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}
 
     /// Returns whether the file ends at `offset`.
@@ -158,13 +158,12 @@ pub trait ReadAt {
 
 /// [`ReadAt`] with access to payloads.
 pub trait Storage<'de>: ReadAt {
-    /// Returns a range without a copy, if it is in memory that lives as long as the file.
+    /// Returns a range without a copy, if it is in memory with the lifetime of the file.
     fn borrow(&self, _range: Range<u64>) -> Option<Result<&'de [u8]>> {
         None
     }
 
-    /// Returns whether bytes that were borrowed can change, as those of a mapped file can if another process writes to
-    /// it.
+    /// Returns whether borrowed bytes can change, as in a mapped file when another process writes to it.
     fn may_change(&self) -> bool {
         false
     }
@@ -174,8 +173,8 @@ pub trait Storage<'de>: ReadAt {
         false
     }
 
-    /// Returns bytes of a stream from an offset on, and leaves them to be read again: at least `at_least`, or fewer at
-    /// the end, or before an error, which is that of reading on.
+    /// Returns bytes of a stream from an offset on, without consuming them: at least `at_least`, or fewer at the end or
+    /// before an error. The error is the one of reading on.
     ///
     /// # Errors
     ///
@@ -184,24 +183,24 @@ pub trait Storage<'de>: ReadAt {
         Ok(&[])
     }
 
-    /// Returns a range that is not empty, if a stream has read all of it already, and goes on after it.
+    /// Consumes and returns a non-empty range, if a stream has buffered all of it.
     fn take_at_hand(&mut self, _range: Range<u64>) -> Option<&[u8]> {
         None
     }
 
-    /// Takes a payload that is held in memory of its own.
+    /// Takes a payload held in its own memory.
     fn take_held(&mut self, _range: &Range<u64>) -> Option<Buffer> {
         None
     }
 
-    /// Returns the beginning of a range that is not empty: at least one byte.
+    /// Returns the beginning of a non-empty range: at least one byte.
     ///
     /// # Errors
     ///
     /// As [`ReadAt::read_at`].
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]>;
 
-    /// Appends the beginning of a range that is not empty: at least one byte. Returns the number of bytes.
+    /// Appends the beginning of a non-empty range: at least one byte. Returns the number of bytes.
     ///
     /// `buffer` has `expected` bytes in the end. After an error, the end of it is undefined.
     ///

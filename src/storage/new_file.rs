@@ -1,7 +1,9 @@
+//! New files on disk: their space is allocated first, and they are flushed step by step while they are written.
+
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 
-/// Takes the space for a new file of `bytes` bytes, whose length it then is.
+/// Allocates the space for a new file and sets its length.
 ///
 /// The system finds the blocks at once instead of write by write, and a full disk is noticed before the first byte.
 /// Where the system or the file system cannot do so, nothing happens.
@@ -32,11 +34,11 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
 pub(crate) struct WriteBehind<'f> {
     file: &'f mut File,
     written: u64,
-    /// The bytes whose flush has begun.
+    /// The number of bytes whose flush has begun.
     begun: u64,
 }
 
-/// The bytes that are flushed together.
+/// The number of bytes to flush together.
 const STEP: u64 = 8 << 20;
 
 impl<'f> WriteBehind<'f> {
@@ -47,7 +49,7 @@ impl<'f> WriteBehind<'f> {
 
     fn add(&mut self, bytes: usize) {
         self.written += bytes as u64;
-        // Whole steps, so that no page is written to while it is flushed.
+        // Whole steps, so that no page is modified during its flush.
         let end = self.written - self.written % STEP;
         if end > self.begun {
             begin_flush(self.file, self.begun, end - self.begun);
@@ -82,7 +84,7 @@ impl Write for WriteBehind<'_> {
 fn begin_flush(_file: &File, _start: u64, _len: u64) {
     #[cfg(target_os = "linux")]
     {
-        // The advice begins to write pages, and frees those that need not be written. None of these is written yet.
+        // The advice starts writing pages, and frees clean ones. None of these is clean yet.
         let _ = rustix::fs::fadvise(_file, _start, std::num::NonZeroU64::new(_len), rustix::fs::Advice::DontNeed);
     }
 }

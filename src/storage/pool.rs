@@ -1,7 +1,7 @@
-//! Files on disk, of which only a few are open at a time.
+//! Files on disk, with a limited number open at a time.
 //!
-//! A system lets a process open about a thousand files, and macOS 256. A model has more shards than that only rarely,
-//! but a program may also open several models.
+//! A process may open about a thousand files, and 256 on macOS. Few models have more shards, but a program may open
+//! several models.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::lock::FileVersion;
 
-/// The files of a set that were used last. They are closed when many others are used.
+/// The most recently used files of a set. The rest are closed.
 #[derive(Debug, Default)]
 pub(crate) struct FilePool {
     state: Mutex<PoolState>,
@@ -19,14 +19,14 @@ pub(crate) struct FilePool {
 
 #[derive(Debug, Default)]
 struct PoolState {
-    /// The files that are open, each with its number. The one that was used last is at the end.
+    /// The open files and their numbers, the most recently used last.
     open: VecDeque<(usize, Arc<File>)>,
-    /// The number of files that were added.
+    /// The number of files added.
     added: usize,
 }
 
 impl FilePool {
-    /// The most files that are open. A smaller set stays open as a whole, and is read to its end even if it is
+    /// The maximum number of open files. A smaller set stays open as a whole, and is read to its end even if it is
     /// replaced.
     const OPEN: usize = 128;
 
@@ -51,7 +51,7 @@ impl PoolState {
     }
 }
 
-/// A file that is opened again when it is read after it was closed.
+/// A file that is reopened for reading after it was closed.
 #[derive(Debug)]
 pub(super) struct PooledFile {
     pool: Arc<FilePool>,

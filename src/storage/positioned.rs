@@ -1,43 +1,46 @@
+//! Reads a file on disk through a window, because a header is read a few bytes at a time. Windows grow where reads are
+//! close together.
+
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
 
-/// An open file, read by ranges. Bytes that are in memory are borrowed.
+/// An open file, read by ranges. A file in memory is borrowed.
 #[derive(Debug)]
 pub struct FileReader<'f> {
     storage: &'f FileStorage,
     /// The bytes last read of a file on disk: headers are close together.
     window: Vec<u8>,
     window_start: u64,
-    /// The number of times that a window was read.
+    /// The number of windows read.
     windows: u32,
-    /// Bytes that were read came from a disk, not from the system's memory.
+    /// Reads come from a disk, not from the system's memory.
     waits: bool,
     chunk: Vec<u8>,
     /// Only an index is read, so most of the file is not needed.
     is_index: bool,
 }
 
-/// The size of the first read when only a few bytes are asked for: a page, which is the least that the system reads
-/// from a disk. The beginning of a file often has all of a short index.
+/// The size of the first window: a page, the least that the system reads from a disk. The first page often holds all of
+/// a short index.
 const FIRST_WINDOW: usize = 4 << 10;
 
-/// The size of a read of that kind at another place.
+/// The size of a later window at a new place.
 const WINDOW: usize = 512;
 
-/// The largest size of a read of that kind, which is reached if the reads are near to each other.
+/// The largest size of a window, reached if reads are close together.
 const LARGEST_WINDOW: usize = 64 << 10;
 
 /// The first windows are all timed, then one in this many: a look at the clock takes a tenth of the time for a window
 /// in memory.
 const TIMED: u32 = 8;
 
-/// The longest time that it takes to read a window from the system's memory.
+/// The longest time to read a window from the system's memory.
 const FROM_MEMORY: Duration = Duration::from_micros(25);
 
-/// The longest time that it takes to tell the system of bytes that it has in memory.
+/// The longest time to hint at bytes already in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
 /// The size of a chunk of a payload.
@@ -63,7 +66,7 @@ impl<'f> FileReader<'f> {
         Self { is_index: true, ..Self::new(storage) }
     }
 
-    /// Returns the size of the window at `offset`. Windows that follow on one another grow.
+    /// Returns the size of the window at `offset`. Consecutive windows grow.
     fn next_window(&self, offset: u64) -> usize {
         if self.windows == 0 && self.is_index {
             return FIRST_WINDOW;
@@ -73,7 +76,7 @@ impl<'f> FileReader<'f> {
         if is_near && len > 0 { (2 * len).clamp(WINDOW, LARGEST_WINDOW) } else { WINDOW }
     }
 
-    /// Fills `bytes` from `offset` on, which are not in the window, and fills it anew if they are few.
+    /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         if !self.storage.is_on_disk(offset) || bytes.len() > WINDOW && !self.is_index {
             return self.storage.read_at(offset, bytes);
@@ -91,7 +94,7 @@ impl<'f> FileReader<'f> {
         self.windows = self.windows.wrapping_add(1);
         let start = is_timed.then(Instant::now);
         let read = self.storage.read_some(offset, &mut self.window);
-        // Those that were looked for are in memory by now, so only `will_read` finds out that the disk is fast.
+        // Hinted bytes are in memory by now, so only `will_read` finds out that the disk is fast.
         self.waits |= start.is_some_and(|start| start.elapsed() > FROM_MEMORY);
         // After an error, the window holds nothing.
         self.window.truncate(*read.as_ref().unwrap_or(&0));
@@ -118,7 +121,7 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        // Most headers are in the window, which holds nothing unless the file is on disk.
+        // Most headers are in the window, which is empty unless the file is on disk.
         if let Some(found) = self.in_window(offset, bytes.len()) {
             bytes.copy_from_slice(found);
             return Ok(());
@@ -131,7 +134,7 @@ impl ReadAt for FileReader<'_> {
         if self.in_window(range.start, len).is_some() {
             return Ok(self.in_window(range.start, len).expect("it is there"));
         }
-        // Bytes in a mapping could change after they were checked, such as text that was UTF-8.
+        // Mapped bytes could change after a check, such as text that was UTF-8.
         if !self.storage.is_on_disk(range.start)
             && let Some(found) = self.storage.borrow(range.start, range.end.saturating_sub(range.start))
         {

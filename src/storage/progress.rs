@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{ErrorKind, Result};
 use crate::tensor::checked_io::check_written;
 
-/// The part of a file that has been written or read.
+/// The progress of writing or reading a file.
 ///
 /// ```
 /// use tensorfile::{SaveOptions, TensorMap};
@@ -25,13 +25,13 @@ use crate::tensor::checked_io::check_written;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
-    /// The bytes that have been written or read.
+    /// The number of bytes written or read.
     pub bytes: u64,
-    /// The bytes that will have been written or read in the end.
+    /// The number of bytes to write or read in total.
     pub total: u64,
 }
 
-/// The result of a function that progress is reported to: nothing, or whether to go on.
+/// The result of a progress callback: nothing, or whether to continue.
 pub trait ProgressAnswer {
     /// Returns whether to go on.
     fn answer(self) -> ControlFlow<()>;
@@ -49,7 +49,7 @@ impl ProgressAnswer for ControlFlow<()> {
     }
 }
 
-/// A function that progress is reported to.
+/// A progress callback.
 #[derive(Clone)]
 pub(crate) struct Listener(Arc<dyn Fn(Progress) -> ControlFlow<()> + Send + Sync>);
 
@@ -102,7 +102,7 @@ impl ProgressCount<'_> {
     }
 }
 
-/// Counts the bytes that it passes on.
+/// Counts the bytes passed on.
 pub(crate) struct ProgressWriter<'a, 'b> {
     pub(crate) out: &'a mut dyn Write,
     pub(crate) count: &'a mut ProgressCount<'b>,

@@ -1,3 +1,5 @@
+//! Replaces files atomically: a new file is written, flushed and renamed over the old one.
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -5,16 +7,17 @@ use std::path::{Path, PathBuf};
 use super::temporary::{Folder, Temporary};
 use crate::error::{Error, Result};
 
-/// Replaces or creates the file at `path` by one that `fill` writes: whole and durable, or the old file stays.
+/// Replaces or creates the file at `path` with the contents written by `fill`: complete and durable, or the old file
+/// stays.
 ///
-/// The new file is written next to the old one, with its permissions, is flushed to disk and then renamed. If there is
-/// no old file, the permissions are those of any new file. If the path is a symbolic link, its target is replaced.
-/// Temporary files that killed processes left for the same path are removed.
+/// The new file is written next to the old one, with its permissions, is flushed to disk and then renamed. Without an
+/// old file, the permissions are the default ones. If the path is a symbolic link, its target is replaced. Temporary
+/// files left by killed processes for the same path are removed.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
     replace_with(path, Durability::Flushed, fill)
 }
 
-/// As [`replace`]. The new file is flushed to disk only if that is asked for.
+/// As [`replace`], but flushing to disk is optional.
 pub(crate) fn replace_with(
     path: &Path,
     durability: Durability,
@@ -69,7 +72,7 @@ pub(crate) enum ReplaceStep {
     SyncFolder,
 }
 
-/// As [`replace`], with a call before each step, which may fail instead of it.
+/// As [`replace`], with a call before each step, which may fail in place of it.
 fn replace_in_steps(
     path: &Path,
     durability: Durability,
@@ -79,9 +82,9 @@ fn replace_in_steps(
     Staged::in_steps(path, durability, fill, before)?.put_in_steps(None, before)
 }
 
-/// A complete file that is not renamed yet. It is removed when this goes out of scope before that.
+/// A complete file before its rename. Dropping it before that removes the file.
 pub(super) struct Staged {
-    /// The path that the caller gave.
+    /// The path given by the caller.
     named: PathBuf,
     /// The path after following symbolic links.
     path: PathBuf,
@@ -100,7 +103,7 @@ impl Staged {
         let path = follow(given).map_err(|error| named(given, error))?;
         let mut old = look(&path).map_err(|error| named(given, error))?;
         if old.is_none() && path != given {
-            // The target of a link to an open pipe, as of `/dev/stdout`, is no path.
+            // The target of a link to an open pipe, such as `/dev/stdout`, is not a path.
             old = look(given).map_err(|error| named(given, error))?;
         }
         before(ReplaceStep::Create)?;
@@ -116,8 +119,8 @@ impl Staged {
         Ok(Self { named: given.to_owned(), path, new, durability })
     }
 
-    /// Renames the file, with a call before each step, which may fail instead of it. The files of `with` stay then, and
-    /// those that they replace are removed when the new name is on disk.
+    /// Renames the file, with a call before each step, which may fail in place of it. This makes the files of `with`
+    /// permanent; the files they replace are removed once the new name is on disk.
     pub(super) fn put_in_steps(
         self,
         mut with: Option<Folder>,
@@ -129,7 +132,7 @@ impl Staged {
         let synced = before(ReplaceStep::SyncFolder)
             .and_then(|()| durability.flush_folder(&path).map_err(|error| named(&given, error)));
         if let (Err(_), Some(folder)) = (&synced, &mut with) {
-            // It is not known which name is on disk, so both the old and the new files are needed.
+            // Either name may be on disk, so both the old and the new files are needed.
             folder.keep_files();
         }
         Ok(synced?)
@@ -148,9 +151,9 @@ pub(super) fn named(path: &Path, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Follows symbolic links, the last of which may be dangling.
+/// Follows symbolic links. The last one may be dangling.
 fn follow(path: &Path) -> io::Result<PathBuf> {
-    /// The number of links that Linux follows.
+    /// The number of links followed by Linux.
     const LINKS: usize = 40;
 
     let mut path = path.to_owned();
@@ -164,7 +167,7 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("leads through too many symbolic links"))
 }
 
-/// Returns the metadata of the file that is to be replaced, if there is one.
+/// Returns the metadata of the file to be replaced, if there is one.
 pub(crate) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
         Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
@@ -182,7 +185,7 @@ pub(crate) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-/// Explains that the folder does not exist, or does not allow it.
+/// Explains that the folder does not exist, or is not writable.
 pub(super) fn creation_failed(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::NotFound {
         return io::Error::new(error.kind(), "the directory of the file does not exist");
@@ -190,14 +193,14 @@ pub(super) fn creation_failed(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot create a file next to it, to replace it: {error}"))
 }
 
-/// Gives a file the permissions and attributes of another, whose metadata and path are given.
+/// Copies permissions and attributes from an old file, given by its metadata and path.
 pub(super) fn make_like(file: &File, old: &fs::Metadata, path: &Path) -> io::Result<()> {
     permit(file, old)?;
     copy_attributes(file, path);
     Ok(())
 }
 
-/// Gives a file the permissions of another, and its owner if that is allowed.
+/// Copies the permissions of an old file, and its owner if allowed.
 fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -218,10 +221,10 @@ fn permit(file: &File, like: &fs::Metadata) -> io::Result<()> {
     file.set_permissions(like.permissions())
 }
 
-/// Gives a file the extended attributes of another that belong to its user, and its access control list.
+/// Copies the user's extended attributes and the access control list of an old file.
 ///
-/// Those that cannot be read or set are left out: attributes are not worth failing to save for. Attributes of the
-/// system and of security modules follow from where the new file is.
+/// Failures are ignored: attributes are not worth failing to save for. System and security attributes depend on the
+/// place of the new file.
 fn copy_attributes(file: &File, like: &Path) {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "macos"))]
     {
@@ -305,7 +308,7 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("file");
             fs::write(&path, "old").unwrap();
-            // The state on disk that a process leaves if it dies here.
+            // The state on disk if the process dies here.
             let look = |step| {
                 if step == fault {
                     assert_eq!(fs::read_to_string(&path)?, "old", "{fault:?}");

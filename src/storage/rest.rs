@@ -1,6 +1,6 @@
 use std::collections::{TryReserveError, VecDeque};
 
-/// The rest of a stream, held in blocks that are freed as they are read.
+/// The rest of a stream, held in blocks, each freed after it is read.
 #[derive(Debug)]
 pub(super) struct Rest {
     blocks: VecDeque<Vec<u8>>,
@@ -12,12 +12,12 @@ pub(super) struct Rest {
 const BLOCK: usize = 1 << 20;
 
 impl Rest {
-    /// An empty rest that begins at `start`.
+    /// An empty rest starting at `start`.
     pub(super) fn new(start: u64) -> Self {
         Self { blocks: VecDeque::new(), start, len: 0 }
     }
 
-    /// Holds the next bytes. Fails if there is no memory for them.
+    /// Holds the next bytes. Fails if memory runs out.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TryReserveError> {
         while !bytes.is_empty() {
             if self.blocks.back().is_none_or(|block| block.len() == BLOCK) {
@@ -52,7 +52,7 @@ impl Rest {
         offset >= self.start
     }
 
-    /// Returns up to `most` bytes from `offset` on that are in one block; none past the end.
+    /// Returns up to `most` contiguous bytes from `offset` on; none past the end.
     pub(super) fn piece(&self, offset: u64, most: u64) -> &[u8] {
         let index = offset.checked_sub(self.start).and_then(|index| usize::try_from(index).ok()).unwrap_or(usize::MAX);
         let block = self.blocks.get(index / BLOCK).map(Vec::as_slice).unwrap_or_default();

@@ -6,11 +6,11 @@ use super::replace::{Durability, ReplaceStep, Staged, creation_failed, in_path, 
 use super::temporary::{Folder, Temporary};
 use crate::error::Result;
 
-/// New files that become visible together, when an index that names them is put in place.
+/// New files that become visible together, once their index is in place.
 ///
 /// They are written to a temporary folder. Until the index is renamed, they are removed when this goes out of scope.
 pub(crate) struct FileSet {
-    /// The path that the caller gave.
+    /// The path given by the caller.
     path: PathBuf,
     folder: Folder,
     count: usize,
@@ -24,8 +24,8 @@ impl FileSet {
         Ok(Self { path: path.to_owned(), folder, count: 0, durability })
     }
 
-    /// Writes the next file, and flushes it to disk if that is asked for. It gets the permissions of the file `like`,
-    /// if there is one.
+    /// Writes the next file, and optionally flushes it to disk. It gets the permissions of the file `like`, if there is
+    /// one.
     pub(crate) fn write(&mut self, like: Option<&Path>, fill: &mut dyn FnMut(&mut File) -> Result<()>) -> Result<()> {
         let old = like.and_then(|like| Some((fs::metadata(like).ok().filter(fs::Metadata::is_file)?, like)));
         let in_set = |error| named(&self.path, error);
@@ -39,8 +39,8 @@ impl FileSet {
         Ok(())
     }
 
-    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` by `bytes`. Then removes the
-    /// files `replaced`. Calls `before` before each step, which may fail instead of it.
+    /// Moves the files to `paths`, in the folder of `index`, and replaces the file `index` with `bytes`. Then removes
+    /// the files `replaced`. Calls `before` before each step, which may fail in place of it.
     pub(crate) fn put(
         mut self,
         paths: &[PathBuf],
@@ -66,7 +66,7 @@ impl FileSet {
     }
 }
 
-/// The right to change the files that belong to a path. One process or thread at a time has it.
+/// The right to change the files of a path, held by one process or thread at a time.
 ///
 /// Nobody waits if files cannot be locked.
 pub(crate) struct Turn {
@@ -81,7 +81,7 @@ impl Turn {
     }
 }
 
-/// Returns the path that the file of a [`Turn`] is named after.
+/// Returns the base path for the lock file of a [`Turn`].
 pub(crate) fn turn_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".turn");

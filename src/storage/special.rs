@@ -1,4 +1,4 @@
-//! Paths of files that are not regular: pipes, devices and sockets.
+//! Paths of special files: pipes, devices and sockets.
 
 use std::fs::FileType;
 #[cfg(any(feature = "shards", feature = "tensorbuffers"))]
@@ -6,14 +6,14 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Opens a regular file for reading. Anything else is an error at once: nothing waits for the other end of a pipe, and
-/// no device is touched.
+/// Opens a regular file for reading. Other files are an error at once, without waiting for the other end of a pipe or
+/// touching a device.
 #[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     check_regular(&path.metadata()?)?;
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe that took the place of the file in the meantime does not block either.
+    // A pipe may have taken the place of the file in the meantime. It does not block either.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, non_blocking());
     let file = options.open(path)?;
@@ -22,7 +22,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// Returns flags with which opening a pipe or a terminal has no side effect. Regular files ignore them.
+/// Returns flags for opening a pipe or a terminal without side effects. Regular files ignore them.
 #[cfg(unix)]
 pub(super) fn non_blocking() -> i32 {
     use rustix::fs::OFlags;
@@ -40,14 +40,14 @@ fn check_regular(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// The error for a path that has to be that of a regular file.
+/// The error for a path that should lead to a regular file.
 #[cfg(any(unix, feature = "shards", feature = "tensorbuffers"))]
 fn not_regular(found: FileType) -> io::Error {
     let message = format!("is {}, not a regular file", special_name(found));
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// Explains an error of opening a path: the system says of a socket that there is no such device.
+/// Explains an error of opening a path: for a socket, the system reports "no such device".
 pub(crate) fn explain_open(path: &Path, error: io::Error) -> io::Error {
     #[cfg(unix)]
     {

@@ -1,3 +1,5 @@
+//! A stream as a storage: read once, from front to back, in reads that grow with the tensors.
+
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
@@ -8,45 +10,45 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::check_read;
 use crate::tensor::{Buffer, grow};
 
-/// A file that is read once, from front to back.
+/// A file read once, from front to back.
 #[derive(Debug)]
 pub struct Stream<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// The part of the buffer that was read from the stream and not taken yet.
+    /// The unconsumed part of the buffer.
     ready: Range<usize>,
     /// The error of the last read, if nobody has seen it.
     failed: Option<Error>,
     /// The last read filled the buffer, so the next may be larger.
     grows: bool,
     position: u64,
-    /// Payloads that were skipped and may be asked for later, by offset.
+    /// Skipped payloads that may be requested later, by offset.
     kept: BTreeMap<u64, Vec<u8>>,
-    /// The kept payload that was asked for last.
+    /// The kept payload requested last.
     current: Vec<u8>,
     /// Everything from an offset on, once the tensors are not read in file order.
     rest: Option<Rest>,
 }
 
-/// The size of the first read. A stream can be one small message, for which a large buffer would cost more than all
-/// else.
+/// The size of the first read. For a stream of one small message, allocating a large buffer would cost more than
+/// everything else.
 const FIRST: usize = 1 << 10;
 
-/// The largest size of a read into the buffer, which is reached while tensors are small. A larger one is read into in
-/// hardly fewer calls for each byte, but takes longer to make, and drives other things out of the processor's caches.
+/// The largest buffer, reached while tensors are small. A larger one saves hardly any calls per byte, takes longer to
+/// allocate, and evicts other data from the processor's caches.
 const BUFFER: usize = 64 << 10;
 
 /// The largest size of a read into its place.
 const PIECE: usize = 256 << 10;
 
-/// The fewest bytes that are read into their place instead of into the buffer, unless the buffer is smaller.
+/// The least number of bytes to read directly into their destination, unless the buffer is smaller.
 const DIRECT: usize = 4 << 10;
 
 impl<R: Read> Stream<R> {
     pub(crate) fn new(reader: R) -> Self {
         Self {
             reader,
-            // Not zeros: memory that is allocated as zeros does not come from the allocator's cache.
+            // Not zeros: zeroed memory does not come from the allocator's cache.
             buffer: vec![u8::MAX; FIRST],
             ready: 0..0,
             failed: None,
@@ -89,8 +91,7 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// Fills `bytes` without the buffer, in which nothing is ready. Returns how many were filled: fewer at the end of
-    /// the stream.
+    /// Fills `bytes` without the buffer, which is empty. Returns the number of bytes: fewer at the end of the stream.
     fn read_directly(&mut self, bytes: &mut [u8]) -> Result<usize> {
         debug_assert!(self.ready.is_empty(), "bytes in the buffer come first");
         let mut filled = 0;
@@ -109,7 +110,7 @@ impl<R: Read> Stream<R> {
         Ok(filled)
     }
 
-    /// Returns the fewest bytes that are read into their place.
+    /// Returns the least number of bytes to read directly.
     fn direct(&self) -> usize {
         DIRECT.min(self.buffer.len())
     }
@@ -162,13 +163,13 @@ impl<R: Read> Stream<R> {
         Ok(())
     }
 
-    /// Returns the bytes from an offset to the end of the kept payload that it is in.
+    /// Returns the bytes from an offset to the end of its kept payload.
     fn kept_from(&self, offset: u64) -> Option<&[u8]> {
         let (start, kept) = self.kept.range(..=offset).next_back()?;
         kept.get(usize::try_from(offset - start).ok()?..)
     }
 
-    /// Copies bytes that are held in memory. Returns `None` if they are not.
+    /// Copies bytes held in memory. Returns `None` if they are not.
     fn copy_held(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
         if offset < self.position
             && let Some(kept) = self.kept_from(offset)

@@ -1,8 +1,8 @@
-//! Temporary files next to the file that they are to replace.
+//! Temporary files next to the file they will replace.
 //!
-//! Their writer holds an exclusive lock on them, which the system releases when the process ends. A file that can be
-//! locked was left by a process that was killed, and the next save to the same path removes it. Files that become
-//! visible together are in a temporary folder, which is locked as a whole.
+//! Each is locked exclusively by its writer, and the system releases the lock when the process ends. An unlocked file
+//! was left by a killed process, and the next save to the same path removes it. Files that become visible together are
+//! in a temporary folder, locked as a whole.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
@@ -18,31 +18,31 @@ use super::lock::{Lock, is_at, try_lock};
 #[cfg(unix)]
 use super::special::non_blocking;
 
-/// The search for files that were left ends after this many names that are not taken. Later names are only taken if
-/// more saves to one path run at once.
+/// The search for leftover files ends after this many unused names. Later names are only used if more saves to one path
+/// run at once.
 const SEARCHED: u32 = 8;
 
-/// The file of a temporary folder that lists files that it places and replaces.
+/// The journal of a temporary folder: it lists the files to be placed and replaced.
 const JOURNAL: &str = "tensorfile.journal";
 
-/// The temporary files and folders of a process, and files that are to be removed with them.
+/// The temporary files and folders of a process, and the files to remove with them.
 ///
-/// Files are created, renamed and removed while this is locked, so that whoever locks it knows all of them. A name that
-/// is not listed may already belong to another process.
+/// Files are created, renamed and removed under this lock, so its holder knows all of them. An unlisted name may
+/// already belong to another process.
 struct Live {
     /// The process, or 0 if there is none yet.
     process: AtomicU32,
     paths: Mutex<Vec<PathBuf>>,
 }
 
-/// The lists of this process and of those that it was forked from.
+/// The lists of this process and of its ancestors by forking.
 ///
-/// A thread of the parent may have its list locked when the process forks. Nobody would unlock it in the child, which
-/// therefore has a list of its own, and removes no files of its parent.
+/// When a process forks, a thread of the parent may hold the lock of its list, and nobody would release it in the
+/// child. The child therefore has its own list, and removes no files of its parent.
 static LIVE: [Live; GENERATIONS] =
     [const { Live { process: AtomicU32::new(0), paths: Mutex::new(Vec::new()) } }; GENERATIONS];
 
-/// A process that was forked more often than that, each from the last, shares a list with its parent.
+/// After more nested forks, a process shares a list with its parent.
 const GENERATIONS: usize = 32;
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
@@ -56,11 +56,11 @@ fn live() -> MutexGuard<'static, Vec<PathBuf>> {
     live.paths.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A locked file that is removed when this goes out of scope.
+/// A locked file, removed on drop.
 #[derive(Debug)]
 pub(super) struct Temporary {
     path: PathBuf,
-    /// The path may already be that of another temporary file.
+    /// The path may already belong to another temporary file.
     is_renamed: bool,
     /// Keeps the lock. Windows does not rename open files, and has no lock.
     #[cfg(unix)]
@@ -70,7 +70,7 @@ pub(super) struct Temporary {
 impl Temporary {
     /// Creates an empty file in the folder of `target`. If it is `private`, only its owner may read it.
     ///
-    /// Files that killed processes left there for the same target are removed.
+    /// Files left there by killed processes for the same target are removed.
     pub(super) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
         let mut live = live();
         remove_left_for(target);
@@ -84,7 +84,7 @@ impl Temporary {
         }
     }
 
-    /// Creates a file; `None` if there is one, which another process may be writing.
+    /// Creates a file; `None` if it exists, possibly while another process writes it.
     fn create_at(path: PathBuf, private: bool, live: &mut Vec<PathBuf>) -> io::Result<Option<(File, Self)>> {
         let file = match create_file(&path, private) {
             Ok(file) if is_ours(&file, &path) => file,
@@ -106,7 +106,7 @@ impl Temporary {
 
     /// Waits until nobody else has the first temporary file for `target`, and creates it.
     ///
-    /// Returns `None` if files cannot be locked here, or if there is something else of that name.
+    /// Returns `None` if files cannot be locked here, or if something else has this name.
     #[cfg(feature = "shards")]
     pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
         let path = name(target, 0);
@@ -121,7 +121,7 @@ impl Temporary {
                 }
             }
             match open_without_effect(&path, true) {
-                // It is free now, or was left by a process that was killed.
+                // It is unlocked now, or was left by a killed process.
                 Ok(file) if is_ours_to_remove(&file.metadata()?) && wait_for_lock(&file) => {}
                 Ok(_) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -131,7 +131,7 @@ impl Temporary {
         }
     }
 
-    /// Renames the file. From then on, the files of `with` stay, and those that they replace are to be removed.
+    /// Renames the file. This makes the files of `with` permanent, and the files they replace are removed later.
     pub(super) fn rename(&mut self, target: &Path, with: Option<&mut Folder>) -> io::Result<()> {
         let mut live = live();
         fs::rename(&self.path, target)?;
@@ -154,8 +154,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A locked folder for files that become visible together. It is removed when this goes out of scope, together with the
-/// files that were moved out of it, or, after the file that names these was renamed, with those that they replace.
+/// A locked folder for files that become visible together. Dropping it removes the folder. Before the index is renamed,
+/// the new files are removed too; afterwards, the files they replaced.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
@@ -168,7 +168,7 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Removes no files but those that are in the folder.
+    /// Limits removal to files inside the folder.
     pub(super) fn keep_files(&mut self) {
         live().retain(|path| !self.placed.contains(path));
         self.placed.clear();
@@ -177,9 +177,9 @@ impl Folder {
 
 #[cfg(feature = "shards")]
 impl Folder {
-    /// Creates an empty folder next to `target`, which only its owner may read.
+    /// Creates an empty folder next to `target`, private to its owner.
     ///
-    /// Files that killed processes left there for the same target are removed.
+    /// Files left there by killed processes for the same target are removed.
     pub(super) fn create(target: &Path) -> io::Result<Self> {
         let mut options = fs::DirBuilder::new();
         #[cfg(unix)]
@@ -199,7 +199,7 @@ impl Folder {
             let _lock = match open_without_effect(&path, false) {
                 Ok(folder) if is_ours(&folder, &path) => folder,
                 Ok(_) => continue,
-                // Another process took it for one that was left, before it was locked.
+                // Another process took it for a leftover before it was locked.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => {
                     let _ = fs::remove_dir(&path);
@@ -224,8 +224,8 @@ impl Folder {
         create_file(&self.path.join(name), private)
     }
 
-    /// Sets the files that are to be removed when those of this folder have replaced them, which go to `placed`. Both
-    /// are noted, so that the next save finds what is left if the process is killed.
+    /// Sets the final paths `placed` of the files in this folder, and the files `replaced` to remove afterwards. The
+    /// journal records both, so that the next save can clean up if the process is killed.
     pub(super) fn set_replaced(&mut self, placed: &[PathBuf], replaced: Vec<PathBuf>) -> io::Result<()> {
         let entry = |mark: u8, path: &PathBuf| {
             let name = path.file_name().unwrap_or_default().to_str().unwrap_or_default();
@@ -267,8 +267,8 @@ fn create_file(path: &Path, private: bool) -> io::Result<File> {
     options.open(path)
 }
 
-/// Locks a file or folder that was just created. Returns `false` if another process took it for one that was left,
-/// before it was locked, and removes it.
+/// Locks a new file or folder. Returns `false` if another process took it for a leftover before it was locked, and
+/// removes it.
 fn is_ours(file: &File, path: &Path) -> bool {
     match try_lock(file) {
         Lock::Taken => is_at(file, path),
@@ -285,16 +285,16 @@ fn discard(live: &mut Vec<PathBuf>, path: &Path) {
     }
 }
 
-/// Removes a file, or a folder with the files that [`Folder`] creates in it. Returns `false` if it is still there. An
-/// error here would hide the one that led to this.
+/// Removes a file, or a folder with the files created in it by [`Folder`]. Returns `false` if it is still there. An
+/// error here would hide the original one.
 fn remove(path: &Path) -> bool {
     let is_folder = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder { remove_folder(path) } else { fs::remove_file(path) };
     removed.is_ok()
 }
 
-/// Removes a folder, unless there is anything in it that [`Folder`] does not create: a regular file whose name is a
-/// number, or the journal.
+/// Removes a folder, unless it contains anything not created by [`Folder`], which makes regular files named by numbers,
+/// and the journal.
 fn remove_folder(path: &Path) -> io::Result<()> {
     let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
     let is_number = |name: &OsStr| {
@@ -311,13 +311,13 @@ fn remove_folder(path: &Path) -> io::Result<()> {
 
 /// Removes all temporary files of this process and ends it.
 pub(crate) fn exit_without_saving(code: i32) -> ! {
-    // Stays locked, so that other threads neither create nor rename a file before the end.
+    // Held until the process ends, so that other threads neither create nor rename a file before.
     let live = live();
     live.iter().for_each(|path| _ = remove(path));
     std::process::exit(code)
 }
 
-/// Removes the temporary files and folders for `target` whose writers do not live.
+/// Removes the temporary files and folders left for `target` by dead writers.
 pub(crate) fn remove_left_for(target: &Path) {
     let (mut index, mut missing) = (0, 0);
     while missing < SEARCHED {
@@ -326,7 +326,7 @@ pub(crate) fn remove_left_for(target: &Path) {
     }
 }
 
-/// The files that a set places and replaces, as its folder notes them.
+/// The files that a set places and replaces, as recorded in its folder.
 #[cfg(feature = "shards")]
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
@@ -361,8 +361,8 @@ impl Journal {
     }
 }
 
-/// Calls `finish` with the journal of each set for `target` that a killed process left after it began to place files,
-/// and removes what is left of it.
+/// Calls `finish` with the journal of each set for `target` whose process was killed after it began to place files, and
+/// removes the rest of the set.
 #[cfg(feature = "shards")]
 pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
     let _live = live();
@@ -406,7 +406,7 @@ pub(crate) fn has_left_sets(target: &Path) -> bool {
     false
 }
 
-/// The state of the path of a temporary file, after a file that a killed process left there was removed.
+/// The state of a temporary path, after removing a leftover file of a killed process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftFile {
     /// There was nothing.
@@ -418,10 +418,10 @@ enum LeftFile {
     Foreign,
 }
 
-/// Removes a temporary file or folder whose writer does not live.
+/// Removes a temporary file or folder of a dead writer.
 ///
-/// Links, pipes and files of other users are not followed, opened or removed, nor is a folder with anything else in it
-/// than temporary files.
+/// Links, pipes and files of other users are not followed, opened or removed, nor are folders with anything but
+/// temporary files.
 fn remove_left(path: &Path) -> LeftFile {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
@@ -433,10 +433,10 @@ fn remove_left(path: &Path) -> LeftFile {
     }
     #[cfg(feature = "shards")]
     if metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty()) {
-        // Files that are visible already belong to it.
+        // Files that are already visible belong to it.
         return LeftFile::Busy;
     }
-    // NFS only locks files that are open for writing. A file has the permissions of the one that it was to replace.
+    // NFS only locks files opened for writing. The permissions are copied from the file to be replaced.
     let opened = if metadata.is_dir() {
         open_without_effect(path, false)
     } else {
@@ -452,14 +452,14 @@ fn remove_left(path: &Path) -> LeftFile {
     }
 }
 
-/// Returns whether a file or folder can be one that a process of this user made here.
+/// Returns whether a process of this user can have made a file or folder here.
 fn is_ours_to_remove(metadata: &fs::Metadata) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt;
 
-        // A folder is only for its owner, and a file has one name. The superuser gives a file the owner of the one that
-        // it is to replace.
+        // A folder is private to its owner, and a file has one link. For the superuser, a file has the owner of the
+        // file it was to replace.
         let is_owner = metadata.uid() == rustix::process::geteuid().as_raw();
         match metadata.file_type() {
             kind if kind.is_file() => metadata.nlink() <= 1,
@@ -502,7 +502,7 @@ fn name(target: &Path, index: u32) -> PathBuf {
 
 /// Returns the beginning of the names of temporary files. A long name is replaced by its beginning and a hash.
 fn stem(name: &OsStr) -> OsString {
-    /// File systems allow 255 bytes, some of which encrypt names 143.
+    /// File systems allow 255 bytes, and some encrypting ones 143.
     const MAX_BYTES: usize = 120;
 
     let mut stem = OsString::from(".");
