@@ -46,7 +46,7 @@ impl<'de, T: FromTensors<'de>> FromTensors<'de> for Option<T> {
     }
 }
 
-/// Returns the ranks of a container: those of its items, if it is not a tensor itself.
+/// Returns the ranks of a container: the ranks of its items, unless it is a tensor itself.
 const fn ranks_of<T: TensorFile>(container: Node) -> u64 {
     match container {
         Node::Tensor(_) => container.ranks(),
@@ -219,7 +219,7 @@ mod tuples {
     }
 }
 
-/// Implements the traits for types that hold nothing, so that they take no place in a file.
+/// Implements the traits for types without data, which take no place in a file.
 macro_rules! empty {
     ($(<$($generic:ident)?> $empty:ty = $value:expr;)*) => {$(
         impl$(<$generic: ?Sized>)? TensorFile for $empty {

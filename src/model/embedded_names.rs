@@ -1,13 +1,13 @@
-//! Names embedded in a file of a format that has none: one more tensor at the end, which other readers see as bytes.
+//! Names embedded in a file of a format without names: an extra tensor at the end, seen as bytes by other readers.
 
 use crate::error::{Error, ErrorKind, Result, Short, cannot_store};
 
 /// The beginning of the list. The names follow, each with a NUL after it.
 pub(crate) const MAGIC: [u8; 20] = *b"tensorfile.names.v1\0";
 
-/// Returns the payload that holds names, which also follow one another in `text`.
+/// Returns the payload for a list of names. `text` is their concatenation.
 pub(crate) fn payload<'a>(text: &str, names: impl ExactSizeIterator<Item = &'a str>) -> Result<Vec<u8>> {
-    // Most names are short, and all of them are looked at in less time than one after the other.
+    // Most names are short, and one search through all of them takes less time than one per name.
     let has_nul = text.contains('\0');
     let mut bytes = Vec::with_capacity(MAGIC.len() + text.len() + names.len());
     bytes.extend_from_slice(&MAGIC);
@@ -48,13 +48,13 @@ pub(crate) fn parse(payload: &[u8], count: usize) -> Result<impl Iterator<Item =
     }))
 }
 
-/// Returns the position of the first NUL. Names are short, so that a search with a longer step takes longer to begin.
+/// Returns the position of the first NUL. Names are short, so a search with a longer step would take longer to begin.
 pub(crate) fn find_nul(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
     let (words, rest) = bytes.as_chunks();
     for (index, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of each byte that is zero, up to and with the first one.
+        // The high bit of each zero byte, up to and including the first one.
         let zeros = word.wrapping_sub(ONES) & !word & (0x80 * ONES);
         if zeros != 0 {
             return Some(index * 8 + zeros.trailing_zeros() as usize / 8);

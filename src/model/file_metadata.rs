@@ -26,16 +26,15 @@ pub struct FileMetadata {
     /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
     /// [`WriteOptions::metadata`](crate::WriteOptions::metadata).
     pub entries: IndexMap<String, String>,
-    /// The layout numbers of the sparse tensors of a BTF file, each once: 1 is that of TFRT's code, 2 the
-    /// specification's.
+    /// The distinct layout numbers of the sparse tensors in a BTF file: 1 in TFRT's code, 2 in the specification.
     pub coo_layouts: Vec<u8>,
-    /// Oddities of a file that can be read.
+    /// Oddities of a readable file.
     pub warnings: Vec<Warning>,
     /// The entries with their types, if the format has types.
     pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
 }
 
-/// The place of a file among those of a model in several files, if the file states it.
+/// The place of a file among the files of a model, if stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FilePart {
     /// The number of the file, from 0 on.
@@ -75,12 +74,12 @@ impl MetadataChanges {
     }
 }
 
-/// A file whose metadata was changed.
+/// A file with changed metadata.
 #[derive(Debug)]
 pub struct Rewritten {
     /// The bytes before the tensors.
     pub(crate) begin: Vec<u8>,
-    /// The bytes of the old file that are kept.
+    /// The range of the old file to keep.
     pub(crate) kept: Range<u64>,
     /// The bytes after the tensors.
     pub(crate) end: Vec<u8>,

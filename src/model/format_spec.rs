@@ -22,7 +22,7 @@ pub struct FormatSpec {
     pub name: &'static str,
     /// File name extensions, without the dot.
     pub extensions: &'static [&'static str],
-    /// The dtypes that can be stored.
+    /// The supported dtypes.
     pub dtypes: &'static [Dtype],
     /// The highest rank, if there is one.
     pub max_rank: Option<usize>,
@@ -38,21 +38,21 @@ pub struct FormatSpec {
     pub sparse: bool,
     /// Blobs can be stored.
     pub blobs: bool,
-    /// Files can be read, but not written. The other fields are then about reading.
+    /// Files can be read, but not written. The remaining fields then describe reading.
     pub read_only: bool,
     /// The bytes at the beginning of files, any one of them.
     pub magics: &'static [Magic],
     /// Returns whether a file can store a metadata entry of a key.
     pub keeps_metadata: fn(&str) -> bool,
-    /// Refuses names for a reason other than their length.
+    /// Refuses names for any reason except their length.
     pub check_name: fn(&str) -> Result<(), ErrorKind>,
-    /// The last tensor may be a list of the names of all others.
+    /// The last tensor may be a list of names.
     pub embeds_names: bool,
-    /// The name under which unknown dtypes are remembered, if they can be written again.
+    /// The name that marks unknown dtypes of this format, if it can write them back.
     pub(crate) unknown_dtypes: Option<&'static str>,
 }
 
-/// Bytes that identify a format.
+/// The magic bytes of a format.
 ///
 /// ```
 /// use tensorfile::Format;
@@ -69,14 +69,14 @@ pub struct Magic {
 }
 
 impl Magic {
-    /// Returns whether a file that begins with these bytes has the magic.
+    /// Returns whether `begin` starts with the magic.
     pub(crate) fn is_in(&self, begin: &[u8]) -> bool {
         begin.get(self.offset..).is_some_and(|begin| begin.starts_with(self.bytes))
     }
 }
 
 impl FormatSpec {
-    /// A format of dense tensors with names of any length. Set the fields of the result to change that.
+    /// A format of dense tensors with names of any length. Set fields of the result to change it.
     #[must_use]
     pub const fn new(name: &'static str, dtypes: &'static [Dtype]) -> Self {
         Self {
@@ -98,13 +98,13 @@ impl FormatSpec {
         }
     }
 
-    /// Returns whether a file that begins with these bytes has one of the magics.
+    /// Returns whether `begin` starts with one of the magics.
     pub(crate) fn has_magic(&self, begin: &[u8]) -> bool {
         self.magics.iter().any(|magic| magic.is_in(begin))
     }
 
-    /// Returns whether tensors of a dtype that this crate does not know can be stored: if they come from a file of the
-    /// same format, or from `npy` and `npz` one from the other.
+    /// Returns whether tensors of an unknown dtype can be stored: if they come from the same format, or if both formats
+    /// are `npy` or `npz`.
     ///
     /// ```
     /// use tensorfile::{File, Format, Layout, btf, ten};
@@ -122,7 +122,7 @@ impl FormatSpec {
         self.unknown_dtypes.is_some_and(|name| dtype.stored_in(name).is_some())
     }
 
-    /// Returns whether a file can store a metadata entry of that key; see
+    /// Returns whether a file can store a metadata entry with this key; see
     /// [`FileMetadata`](crate::model::FileMetadata).
     ///
     /// ```
@@ -136,7 +136,7 @@ impl FormatSpec {
         (self.keeps_metadata)(key)
     }
 
-    /// Refuses a tensor that the format cannot store, whatever its name.
+    /// Refuses a tensor that the format cannot store under any name.
     ///
     /// # Errors
     ///

@@ -6,9 +6,9 @@ use crate::error::Result;
 /// Takes a tensor on its way to the next sink.
 type OnTensor<'s> = &'s mut dyn FnMut(&TensorRecord<'_>, &mut dyn TensorSink) -> Result<()>;
 
-/// Returns a sink that calls `each` with every tensor and the next sink, and passes on the rest, such as metadata.
+/// Returns a sink that calls `each` with every tensor and the next sink. Metadata and announcements are forwarded.
 ///
-/// A view of other tensors is one call of it: see [`Tensors`](super::Tensors).
+/// A view is a call of it: see [`Tensors`](super::Tensors).
 pub fn forward<'s>(next: &'s mut dyn TensorSink, each: OnTensor<'s>) -> impl TensorSink + 's {
     Forward { next, each }
 }

@@ -3,11 +3,11 @@ use std::fmt;
 
 use crate::tensor::sorted;
 
-/// Payloads that a value lends for as long as it is borrowed itself.
+/// Payloads lent by a value while it is borrowed.
 ///
-/// [`Store::store`](super::Store::store) lends a payload for the length of a call only, as it may have been made for
-/// the call. A value adds here what stays where it is. A writer finds it by its address, so neither order nor
-/// completeness matters: payloads that are not here are copied.
+/// [`Store::store`](super::Store::store) lends a payload only during the call, because the payload may be temporary.
+/// Here, a value adds its permanent payloads. A writer finds them by address, so neither order nor completeness
+/// matters: missing payloads are copied.
 ///
 /// ```
 /// use tensorfile::model::{Adapt, Lent, Node, Sink, Store};
@@ -62,8 +62,7 @@ impl<'a> Lent<'a> {
         let address = bytes.as_ptr().addr();
         let before = self.runs.partition_point(|run| run.as_ptr().addr() <= address);
         let run = self.runs.get(before.checked_sub(1)?)?;
-        // Memory that is borrowed does not change and is not used for anything else, so equal addresses are equal
-        // bytes.
+        // Borrowed memory does not change and is not reused, so equal addresses mean equal bytes.
         let start = address - run.as_ptr().addr();
         run.get(start..start.checked_add(bytes.len())?)
     }

@@ -1,3 +1,5 @@
+//! A tensor read from a file, and its conversion into elements.
+
 use std::fmt;
 
 use crate::cast::cast;
@@ -24,11 +26,11 @@ pub struct Loaded<'de> {
     payload: Payload<'de>,
 }
 
-/// The bytes of a tensor that is read.
+/// The bytes of a tensor just read.
 pub(crate) enum Payload<'de> {
-    /// Bytes that live as long as the file.
+    /// Bytes with the lifetime of the file.
     Borrowed(&'de [u8]),
-    /// Bytes in memory of their own, which an array takes over.
+    /// Bytes in their own memory, to be taken over by an array.
     Owned(Buffer),
 }
 
@@ -40,7 +42,7 @@ impl Payload<'_> {
         }
     }
 
-    /// Returns the elements, which are of a dtype in the file.
+    /// Returns the elements, stored as `dtype`.
     #[inline]
     pub(crate) fn into_vec<A: Element>(self, dtype: Dtype) -> Result<Vec<A>> {
         Ok(match self {
@@ -52,19 +54,19 @@ impl Payload<'_> {
 }
 
 impl<'de> Loaded<'de> {
-    /// Checks that the payload is that of the tensor.
+    /// Checks the payload against the header.
     pub(crate) fn new(info: TensorInfo, payload: Payload<'de>) -> Result<Self> {
         info.check_bytes(payload.bytes())?;
         Ok(Self::from_checked(info, payload))
     }
 
-    /// A tensor whose payload was checked.
+    /// A tensor with a checked payload.
     #[inline]
     pub(crate) fn from_checked(info: TensorInfo, payload: Payload<'de>) -> Self {
         Self { info, payload }
     }
 
-    /// A tensor whose payload nobody looks at.
+    /// A tensor whose payload is never used.
     pub(crate) fn without_payload(info: TensorInfo) -> Self {
         Self { info, payload: Payload::Borrowed(&[]) }
     }
@@ -86,8 +88,8 @@ impl<'de> Loaded<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Cast`]: a number that `A` cannot hold.
-    /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    /// - [`ErrorKind::Cast`]: a number out of range for `A`.
+    /// - [`ErrorKind::InvalidTensor`]: a byte other than 0 and 1 for a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn into_vec<A: Element>(self) -> Result<Vec<A>> {
         self.check_known(A::DTYPE)?;
@@ -108,11 +110,11 @@ impl<'de> Loaded<'de> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the elements would have to be cast, or nothing can be borrowed, as the file is a
-    ///   stream or read at positions, the payload had to be decoded, or the elements are `bool` and the file is mapped
-    ///   or has other bytes than 0 and 1.
+    /// - [`ErrorKind::Unsupported`]: the elements would have to be cast, or nothing can be borrowed: the file is a
+    ///   stream or read at positions, the payload was decoded, or the elements are `bool` and the file is mapped or has
+    ///   bytes other than 0 and 1.
     /// - [`ErrorKind::Misaligned`]: the bytes do not start at a multiple of the element's alignment.
-    /// - [`ErrorKind::InvalidTensor`]: a byte that is not a `bool`.
+    /// - [`ErrorKind::InvalidTensor`]: a byte other than 0 and 1 for a `bool`.
     /// - [`ErrorKind::WrongDtype`]: the dtype is [unknown](crate::Layout::Unknown).
     pub fn as_slice_of_file<A: Element>(&self) -> Result<&'de [A]> {
         self.check_known(A::DTYPE)?;
@@ -126,7 +128,7 @@ impl<'de> Loaded<'de> {
         Ok(A::view_le_bytes(bytes).ok_or_else(|| misaligned(A::DTYPE, align_of::<A>()))??)
     }
 
-    /// Refuses elements of an unknown dtype, of which only the bytes can be had.
+    /// Refuses elements of an unknown dtype, which are only accessible as bytes.
     #[inline]
     fn check_known(&self, expected: Dtype) -> Result<()> {
         match self.info.layout {
@@ -151,14 +153,14 @@ impl fmt::Debug for Loaded<'_> {
     }
 }
 
-/// The error for elements that cannot be borrowed from their address.
+/// The error for elements at a misaligned address.
 #[cold]
 pub(crate) fn misaligned(dtype: Dtype, alignment: usize) -> Error {
     ErrorKind::Misaligned { dtype, alignment }.into()
 }
 
-/// The error for a borrowed tensor if there is nothing to borrow from. Bools of a mapped file are not lent: another
-/// process could change them to bytes that are not a `bool`.
+/// The error for a borrowed tensor without bytes to borrow. Bools of a mapped file are never borrowed: another process
+/// could change them to an invalid `bool`.
 #[cold]
 pub(crate) fn cannot_borrow(dtype: Dtype, owned: &str) -> Error {
     let (what, instead) = match dtype {

@@ -10,7 +10,7 @@ use super::{Adapt, Adaptable, Entries, FromTensors, KeyPart, Lent, Node, Sink, S
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::sorted;
 
-/// A key of a map, as a part of a tensor's name. Any string, number or unit variant that serde knows is one.
+/// A key of a map, as a part of a tensor's name: any string, number or unit variant in serde's sense.
 pub trait MapKey {
     /// Appends the key to a name.
     ///
@@ -20,7 +20,7 @@ pub trait MapKey {
     fn write_key(&self, name: &mut String) -> fmt::Result;
 }
 
-/// A [`MapKey`] that can be read from a name.
+/// A [`MapKey`] parsed from a name.
 pub trait FromMapKey<'de>: Sized {
     /// Parses a key.
     ///
@@ -56,7 +56,7 @@ fn same_key() -> Error {
 
 /// Maps of the standard library and of `indexmap`.
 ///
-/// A `HashMap` is written in the order of its keys, so that the same value gives the same bytes.
+/// A `HashMap` is written in key order, so that equal values give equal bytes.
 macro_rules! maps {
     ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr, $remove:ident $(, $reserve:ident)?;)*) => {$(
         impl<K: MapKey $(+ $more)* + $key, T: TensorFile $(, $hasher: BuildHasher)?> TensorFile for $map<K, T $(, $hasher)?> {
@@ -95,7 +95,7 @@ macro_rules! maps {
                 let mut map = Self::default();
                 source.map(T::NODE.key_part(), &mut |key, source| {
                     $(if map.is_empty() && T::NODE.key_part() == KeyPart::Whole {
-                        // Growing hashes all keys once more, which takes a sixth of the time.
+                        // Growing rehashes all keys, which takes a sixth of the time.
                         map.$reserve(source.expected_entries());
                     })?
                     let value = T::load(source, adapt)?;

@@ -1,11 +1,13 @@
+//! Metadata entries: typed values, their text, and the conversion between the two.
+
 use std::fmt;
 
 use crate::error::{ErrorKind, Result};
 
 /// The value of a field with `#[tensor(metadata)]`.
 ///
-/// Displayed, it is the text that formats without types store: numbers in decimal, floats in the fewest digits that
-/// read back as the same float, `true` and `false`, and strings as they are.
+/// `Display` gives the text stored by untyped formats: numbers in decimal, floats in the fewest digits to read back as
+/// the same float, `true` and `false`, and strings unchanged.
 ///
 /// ```
 /// use tensorfile::model::MetadataValue;
@@ -45,7 +47,7 @@ pub enum MetadataValue {
     },
 }
 
-/// The type that a field with `#[tensor(metadata)]` asks for.
+/// The metadata type of a field with `#[tensor(metadata)]`.
 ///
 /// Displayed, it is a description for messages.
 ///
@@ -123,7 +125,7 @@ impl fmt::Display for MetadataValue {
 }
 
 impl MetadataKind {
-    /// Reads a value from text. Text for a variant stays text, which the type of the enum looks up.
+    /// Parses a value. The text of a variant stays text, and the enum looks it up.
     pub(crate) fn parse(self, text: &str) -> Option<MetadataValue> {
         Some(match self {
             // Programs in Python write the text of their own values.
@@ -173,15 +175,15 @@ impl fmt::Display for MetadataKind {
     }
 }
 
-/// The kind of value that a type asks for, and whether it may be absent.
+/// The kind of value expected by a type, and whether it may be absent.
 pub(crate) fn asked_for(metadata: TryMetadata) -> (Option<MetadataKind>, bool) {
     let mut probe = Probe { kind: None, optional: false };
-    // It fails, as there is no value.
+    // It fails, because there is no value.
     let _ = metadata(&mut probe);
     (probe.kind, probe.optional)
 }
 
-/// A source that has no value and notes what is asked for.
+/// A source without a value, which records the requested kind.
 struct Probe {
     kind: Option<MetadataKind>,
     optional: bool,

@@ -10,13 +10,13 @@
 //!
 //! A tensor on its way from `btf::to_writer(file, &model)` to the writer passes through:
 //!
-//! 1. `btf::to_writer` (`format/btf/mod.rs`), which has serde's bounds, calls
+//! 1. `btf::to_writer` (`format/btf/mod.rs`), with serde's bounds, calls
 //! 2. `Options::to_writer` (`format/options.rs`), as all formats do.
-//! 3. `write::to_writer` (`write/writer.rs`) has no type parameters. A file of a few small tensors is written by
-//!    `write::small` in one pass. For all others, the value is sent to make a `Plan`.
+//! 3. `write::to_writer` (`write/writer.rs`), without type parameters. A file of a few small tensors is written by
+//!    `write::small` in one pass. Other values are sent to make a `Plan`.
 //! 4. `Plan::write` (`write/writer.rs`) sends the value once more:
 //! 5. `SerdeValue::send` (`serde/mod.rs`) has the value serialize itself,
-//! 6. `serialize_store` (`serde/sink.rs`), which derived types call, goes back from serde to `dyn Store`, whose `store`
+//! 6. `serialize_store` (`serde/sink.rs`), called by derived types, goes back from serde to `dyn Store`. Its `store`
 //!    calls
 //! 7. `Serializer::fields` (`model/serializer.rs`), which adds the field to the name and stores its value:
 //! 8. `ArrayBase::store` (`array/store.rs`) borrows the bytes of the array,
@@ -26,7 +26,7 @@
 //! 12. `Output::write_all` (`write/file_writer.rs`) gathers what is small, and
 //! 13. `write_slices` (`write/file_writer.rs`) calls the writer.
 //!
-//! `tensorfile::save` skips step 6: types that map to tensors need no serde.
+//! `tensorfile::save` skips step 6: derived types need no serde.
 
 mod containers;
 pub(crate) mod embedded_names;

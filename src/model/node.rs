@@ -1,12 +1,13 @@
+//! The static description of a type: which tensors it maps to, under which names.
+
 use std::any::TypeId;
 
 use super::path::{Path, first_segment, list_key};
 use super::{Adapt, TensorSpec, TryMetadata};
 
-/// The names and types of the tensors that a type maps to, as static data.
+/// The names and types of the tensors of a type, as static data.
 ///
-/// Nothing is allocated, and functions lead from one node to the next. So a type that contains itself needs no special
-/// case.
+/// Nothing is allocated, and functions lead from one node to the next, so recursive types need no special case.
 ///
 /// ```
 /// use ndarray::Array1;
@@ -30,7 +31,7 @@ pub enum Node {
     Tensor(TensorSpec),
     /// Named parts.
     Struct(&'static StructDef),
-    /// A part that may be absent.
+    /// An optional part.
     Option(fn() -> Node),
     /// Any number of items, numbered from 0.
     List(fn() -> Node),
@@ -38,7 +39,7 @@ pub enum Node {
     Array(fn() -> Node, usize),
     /// Parts of different types, numbered from 0.
     Tuple(&'static [fn() -> Node]),
-    /// Any number of entries under names that the type does not tell.
+    /// Any number of entries, under names unknown to the type.
     Map(fn() -> Node),
     /// The field of a newtype struct, with its attributes.
     Newtype(fn() -> Node, &'static Adapt),
@@ -74,7 +75,7 @@ pub struct StructDef {
     pub fields: &'static [FieldDef],
     /// The names of the parts for serde's `deserialize_struct`; see `serde/token.rs`.
     pub specs: &'static [&'static str],
-    /// Skip tensors that are none of the parts, instead of refusing the file.
+    /// Skip unknown tensors, instead of refusing the file.
     pub allow_unknown: bool,
 }
 
@@ -99,7 +100,7 @@ pub struct StructDef {
 pub struct FieldDef {
     /// The name.
     pub name: &'static str,
-    /// Other names to read the part by.
+    /// Other accepted names.
     pub aliases: &'static [&'static str],
     /// The part has a default if the file does not have it.
     pub optional: bool,
@@ -113,14 +114,14 @@ pub struct FieldDef {
     pub node: fn() -> Node,
 }
 
-/// The part of a tensor's name that is the key of a map.
+/// The part of a tensor's name used as the key of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPart {
     /// All of it: the values are tensors.
     Whole,
     /// The first segment: the values are structs or maps.
     First,
-    /// All but the last segment: the values are structs of tensors only, whose fields are that segment.
+    /// All but the last segment: the values are structs of tensors only, and the last segment is their field.
     BeforeLast,
     /// The segment before a number, or all of it: the values are lists.
     BeforeIndex,
@@ -139,15 +140,15 @@ impl KeyPart {
 }
 
 impl FieldDef {
-    /// Returns the names that the part may have in a file. The name that it is written by comes first.
+    /// Returns the names of the part in a file, starting with the name for writing.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
     }
 }
 
 impl StructDef {
-    /// Returns whether each field is a tensor, or may be one, whose name is one segment. A key before that segment may
-    /// have dots.
+    /// Returns whether all fields are tensors or optional tensors with names of one segment. A key before the segment
+    /// may have dots.
     pub(crate) fn is_flat(&self) -> bool {
         let is_flat = |field: &FieldDef| {
             let is_tensor = !field.flatten && !field.metadata && matches!((field.node)().inner(), Node::Tensor(_));
@@ -178,10 +179,10 @@ impl Node {
         }
     }
 
-    /// Calls `found` with the keys of all metadata that the type declares outside of lists and maps, under each of the
-    /// names that a field has. Stops when it returns `true`, and returns whether it did.
+    /// Calls `found` with the keys of all metadata declared by the type outside of lists and maps, under each name of a
+    /// field. Stops when it returns `true`, and returns whether it did.
     ///
-    /// `path` is the name of the place; `structs` are those around, none of which is entered again.
+    /// `path` is the name of the place; `structs` are the enclosing structs, which are not entered again.
     pub(crate) fn any_metadata(
         self,
         path: &mut Path,
@@ -192,7 +193,7 @@ impl Node {
             Self::Tensor(_) | Self::List(_) | Self::Map(_) => false,
             Self::Metadata(_) => found(path.name()),
             Self::Option(node) | Self::Newtype(node, _) => node().any_metadata(path, structs, found),
-            // A value that is only metadata is stored in fields only.
+            // A type that is only metadata is stored in fields only.
             Self::Array(..) | Self::Tuple(_) => false,
             Self::Struct(def) if structs.contains(&(def.id)()) => false,
             Self::Struct(def) => {
@@ -216,7 +217,7 @@ impl Node {
 
     /// Returns the number of tensors of each value; `None` if values have more or fewer.
     ///
-    /// `structs` are those around, none of which is entered again.
+    /// `structs` are the enclosing structs, which are not entered again.
     pub(crate) fn tensor_count(self, structs: &mut Vec<TypeId>) -> Option<usize> {
         match self {
             Self::Tensor(_) => Some(1),
@@ -267,7 +268,7 @@ impl Node {
         }
     }
 
-    /// Returns whether the first item of a list is a struct, so that the list is read by name.
+    /// Returns whether the first item of a list is a struct, which makes the list read by name.
     pub(crate) fn begins_with_struct(self) -> bool {
         let first = match self.inner() {
             Self::List(item) => Some(item()),

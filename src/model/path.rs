@@ -1,3 +1,5 @@
+//! The name of the current place in a value, as segments with dots in between.
+
 use crate::error::{ErrorKind, Result};
 
 /// The name of a place in a value: segments joined with dots.
@@ -71,8 +73,7 @@ impl Path {
         self.depth
     }
 
-    /// Refuses names with more segments than any type has. A type that contains itself would follow them until the
-    /// stack overflows.
+    /// Refuses names deeper than any type. A recursive type would follow them until the stack overflows.
     pub(crate) fn check_depth(&self) -> Result<()> {
         const LIMIT: usize = 128;
         if self.depth <= LIMIT {
@@ -82,7 +83,7 @@ impl Path {
         Err(ErrorKind::Limit { what, found: self.depth as u64, limit: LIMIT as u64 }.into())
     }
 
-    /// Returns the name of the tensor here. A value that is just one tensor is the first of its file.
+    /// Returns the name of the tensor here. A value of a single tensor is the first one of its file.
     pub(crate) fn name(&self) -> &str {
         if self.is_root() { "0" } else { &self.text }
     }
@@ -97,7 +98,7 @@ impl Path {
         (!mark.is_root()).then(|| &self.text[..mark.len])
     }
 
-    /// Returns the segments that were pushed since the mark.
+    /// Returns the segments pushed since the mark.
     pub(crate) fn since(&self, mark: Mark) -> &str {
         let dot = usize::from(!mark.is_root() && self.depth > mark.depth);
         &self.text[mark.len + dot..]
@@ -129,13 +130,13 @@ pub(crate) fn strip<'a>(name: &'a str, prefix: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('.') }
 }
 
-/// Returns the part of a name that is the key of a map of structs.
+/// Returns the key of a map of structs, as part of a name.
 pub(crate) fn first_segment(rest: &str) -> &str {
     rest.split_once('.').map_or(rest, |(key, _)| key)
 }
 
-/// Returns the part of a name that is the key of a map of lists: the segment before an index, or all of the name of a
-/// tensor of rank 1.
+/// Returns the key of a map of lists, as part of a name: the segments before an index, or the whole name of a tensor of
+/// rank 1.
 pub(crate) fn list_key(rest: &str) -> &str {
     match rest.split_once('.') {
         Some((key, below)) if is_index(first_segment(below)) => key,

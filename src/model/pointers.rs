@@ -1,4 +1,4 @@
-//! Pointers to values, which are stored as the values themselves.
+//! Pointers, stored as the values they point to.
 
 use std::borrow::Cow;
 use std::rc::Rc;

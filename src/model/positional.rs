@@ -1,9 +1,9 @@
-//! Places for the tensors of a file without names in the type that they are read into.
+//! Matches the tensors of a file without names with the parts of a type, by position.
 //!
-//! A type's tensors come in the order of its fields. Two things are not known: which optional ones are there, and how
-//! long the lists are. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small
-//! automaton over tensors, as a regular expression is over letters. All ways that fit are followed at once, and if two
-//! of them lead to the end, the answer is an error and not a guess.
+//! A type's tensors come in field order. Two things are unknown: which optional tensors are present, and the lengths of
+//! lists. Both follow if the dtypes and ranks leave only one way. The type is compiled to a small automaton over
+//! tensors, like a regular expression over letters. All matching ways are followed at once, and two ways to the end are
+//! an error, not a guess.
 
 use std::any::TypeId;
 
@@ -12,7 +12,7 @@ use super::{Adapt, Node, TensorSpec};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::tensor::TensorInfo;
 
-/// The names of tensors, one after the other.
+/// The names of tensors, concatenated.
 #[derive(Debug, Default)]
 pub(crate) struct NamesByPosition {
     text: String,
@@ -44,7 +44,7 @@ impl NamesByPosition {
 /// The steps of a type through the tensors of a file.
 pub(crate) struct Matched {
     program: Program,
-    /// The step that takes each tensor, in file order.
+    /// The step for each tensor, in file order.
     taken: Vec<u32>,
 }
 
@@ -55,18 +55,18 @@ impl Matched {
         self.program.steps.get(i)
     }
 
-    /// Returns the step that takes a tensor, or the number of steps after the last tensor.
+    /// Returns the step for a tensor, or the number of steps after the last tensor.
     #[inline]
     pub(crate) fn taken_by(&self, tensor: usize) -> usize {
         self.taken.get(tensor).map_or(self.program.steps.len(), |step| *step as usize)
     }
 
-    /// Returns whether only the names of the tensors can tell which one is meant.
+    /// Returns whether the tensors can be identified only by name.
     pub(crate) fn needs_names(&self) -> bool {
         self.program.needs_names
     }
 
-    /// Returns whether the type has lists that are missing, and not empty, if nothing is found for them.
+    /// Returns whether the type has lists that are missing instead of empty if nothing is found for them.
     pub(crate) fn has_lists_to_find(&self) -> bool {
         self.program.has_lists_to_find
     }
@@ -76,7 +76,7 @@ impl Matched {
         self.program.names(self.taken.iter().map(|step| *step as usize))
     }
 
-    /// Returns whether the tensors have these names in file order.
+    /// Returns whether the tensors have exactly these names, in file order.
     pub(crate) fn has_names(&self, names: &mut dyn Iterator<Item = &str>) -> bool {
         let taken = self.taken.iter().map(|step| *step as usize);
         self.program.name_each(taken, &mut |name| names.next() == Some(name)) && names.next().is_none()
@@ -94,7 +94,7 @@ impl Matched {
 ///
 /// - [`ErrorKind::WrongSlot`]: the tensors do not fit the type.
 /// - [`ErrorKind::Ambiguous`]: they do in more than one way.
-/// - [`ErrorKind::Unsupported`]: the type has parts whose number or names nothing but names can tell.
+/// - [`ErrorKind::Unsupported`]: the type has parts identifiable only by name.
 ///
 /// If `is_item`, the file is a list of values of the type.
 pub(crate) fn match_by_position<'a>(
@@ -124,14 +124,14 @@ pub(crate) fn match_by_position<'a>(
     Ok(Matched { program, taken })
 }
 
-/// A step between tensors, or one that takes a tensor.
+/// A step between tensors, or one for a tensor.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// Takes one tensor.
     Tensor(TensorSpec),
-    /// Goes on at the next step, with a part that may be absent, or at this one, after it.
+    /// Continues at the next step, with an optional part, or at this one, after it.
     Split(usize),
-    /// Goes on at the next step, with a part that may be empty. After it comes this one.
+    /// Continues at the next step, with a possibly empty part. This one comes after it.
     Nullable(usize),
     /// Goes on at the next step, or repeats from this one.
     Repeat(usize),
@@ -149,7 +149,7 @@ pub(crate) enum Step {
 #[derive(Debug, Default)]
 struct Program {
     steps: Vec<Step>,
-    /// The structs that are being compiled, each within the one before.
+    /// The structs being compiled, outermost first.
     structs: Vec<TypeId>,
     /// Two tensors could have one name, or metadata is stored under the names.
     needs_names: bool,
@@ -226,8 +226,8 @@ impl Program {
         Ok(())
     }
 
-    /// Compiles a part that may be absent. A part that may be empty is not made optional again, or its absence could be
-    /// read in two ways.
+    /// Compiles an optional part. If it may be empty, it is not made optional again, because its absence would be
+    /// ambiguous.
     fn optional(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
         let is_nullable = is_nullable(node, &mut self.structs.clone());
         let begin = self.open_split();
@@ -240,7 +240,7 @@ impl Program {
         Ok(())
     }
 
-    /// Returns the names of tensors that these steps take.
+    /// Returns the names of the tensors taken by `taken`.
     fn names(&self, taken: impl Iterator<Item = usize>) -> NamesByPosition {
         let mut names = NamesByPosition::default();
         self.name_each(taken, &mut |name| {
@@ -250,7 +250,7 @@ impl Program {
         names
     }
 
-    /// Calls `each` with the names of tensors that these steps take, until it returns `false`. Returns whether it never
+    /// Calls `each` with the names of the tensors taken by `taken`, until it returns `false`. Returns whether it never
     /// does.
     fn name_each(&self, taken: impl Iterator<Item = usize>, each: &mut dyn FnMut(&str) -> bool) -> bool {
         let mut namer = Namer::default();
@@ -280,7 +280,7 @@ impl Program {
         self.steps[split] = Step::Split(self.steps.len());
     }
 
-    /// Returns the tensors, or the end, that may come next from `step` on.
+    /// Returns the tensors, or the end, reachable from `step`.
     fn next_tensors(&self, step: usize) -> Vec<usize> {
         let (mut open, mut found) = (vec![ProgramPosition { step, opened: false }], Vec::new());
         while let Some(place) = open.pop() {
@@ -292,8 +292,8 @@ impl Program {
         found
     }
 
-    /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a part that
-    /// may be empty is not made optional.
+    /// Returns the way from `step` to `target` without a tensor in between. There is at most one, because a possibly
+    /// empty part is never optional too.
     fn way(&self, step: usize, target: usize) -> Vec<usize> {
         let mut open = vec![vec![ProgramPosition { step, opened: false }]];
         while let Some(way) = open.pop() {
@@ -308,7 +308,7 @@ impl Program {
         Vec::new()
     }
 
-    /// Returns the places after one that takes no tensor. Of two, the last is followed first: going on comes before
+    /// Returns the successors of a step without a tensor. The last one is followed first: continuing comes before
     /// ending.
     fn follow(
         &self,
@@ -317,7 +317,7 @@ impl Program {
         let next = |step| Some(ProgramPosition { step, opened });
         let places = match &self.steps[step] {
             Step::Split(other) => [next(*other), next(step + 1)],
-            // An opened item that holds no tensor does not count.
+            // An opened item without tensors does not count.
             Step::Repeat(_) if opened => [None, None],
             Step::Repeat(other) => [next(step + 1), next(*other)],
             Step::OpenItem => [None, Some(ProgramPosition { step: step + 1, opened: true })],
@@ -334,7 +334,7 @@ struct ProgramPosition {
     opened: bool,
 }
 
-/// Returns whether a part may have no tensor. `structs` are those around it.
+/// Returns whether a part may have no tensors. `structs` are the enclosing structs.
 fn is_nullable(node: Node, structs: &mut Vec<TypeId>) -> bool {
     match node {
         Node::Tensor(_) => false,
@@ -352,13 +352,13 @@ fn is_nullable(node: Node, structs: &mut Vec<TypeId>) -> bool {
     }
 }
 
-/// The error for a part that only names can identify.
+/// The error for a part identifiable only by name.
 pub(crate) fn needs_names(what: &str) -> Error {
     let instead = "write the file with `Options::embed_names`".to_owned();
     ErrorKind::Unsupported { what: format!("read {what} by position"), instead }.into()
 }
 
-/// A way through the program: the tensor that it expects next.
+/// A way through the program: the tensor it expects next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Thread {
     step: usize,
@@ -371,8 +371,7 @@ struct Thread {
 struct State<'a> {
     threads: Vec<Thread>,
     is_ambiguous: bool,
-    /// The last move from here, and the header of the tensor that was taken. The tensors of a list take the same ones
-    /// again and again.
+    /// The last move from here, and the header of its tensor. The tensors of a list repeat the same moves.
     last: Option<(&'a TensorInfo, usize)>,
 }
 
@@ -381,13 +380,13 @@ struct State<'a> {
 struct Move {
     from: usize,
     to: usize,
-    /// For each thread of the next state, the one that it continues.
+    /// For each thread of the next state, its predecessor.
     continued: Vec<usize>,
 }
 
 struct Matching<'p, 'a> {
     program: &'p Program,
-    /// The steps that may come after each step that takes a tensor.
+    /// The possible next steps after each step with a tensor.
     next: Vec<Vec<usize>>,
     states: Vec<State<'a>>,
     moves: Vec<Move>,
@@ -397,7 +396,7 @@ struct Matching<'p, 'a> {
     live: usize,
     /// For each step, the newest state whose first thread expects it.
     begun_by: Vec<Option<usize>>,
-    /// For each step, the place of the thread that expects it among those that are found. Other places are stale.
+    /// For each step, the index of the thread expecting it, among the threads found so far. Other indices are stale.
     wanted_by: Vec<usize>,
 }
 
@@ -480,13 +479,13 @@ impl<'p, 'a> Matching<'p, 'a> {
         Some(self.moves.len() - 1)
     }
 
-    /// Returns whether every way that is left is ambiguous.
+    /// Returns whether every remaining way is ambiguous.
     #[inline]
     fn is_ambiguous(&self) -> bool {
         self.states[self.live].is_ambiguous
     }
 
-    /// Returns the step that took each tensor.
+    /// Returns the step of each tensor.
     fn finish(&self) -> Result<Vec<u32>> {
         let end = self.live().iter().position(|thread| self.program.steps[thread.step] == Step::End);
         match end {
@@ -496,7 +495,7 @@ impl<'p, 'a> Matching<'p, 'a> {
         }
     }
 
-    /// Returns the steps that took the tensors before the one that a thread expects.
+    /// Returns the steps of all tensors before the one expected by a thread.
     fn taken_before(&self, mut thread: usize) -> Vec<u32> {
         let mut taken = vec![0; self.moved.len()];
         for (step, moved) in taken.iter_mut().zip(&self.moved).rev() {

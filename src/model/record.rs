@@ -1,3 +1,5 @@
+//! The tensors of a value on their way to a writer, a digest or a view.
+
 use std::borrow::Cow;
 use std::io;
 
@@ -50,15 +52,15 @@ pub trait TensorData {
     /// An error of `out`, or an [`Error`](crate::Error) as [`io::Error`] if the bytes cannot be read.
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
-    /// Returns a number that is equal for tensors that share their bytes, if sharing can be known.
+    /// Returns an equal number for tensors with shared bytes, if sharing can be known.
     ///
-    /// Formats that store shared bytes once compare the bytes too, so two tensors may have the same number by chance.
+    /// Formats that store shared bytes once also compare the bytes, so equal numbers by chance do no harm.
     fn storage_id(&self) -> Option<u64> {
         self.as_bytes().map(|bytes| bytes.as_ptr().addr() as u64)
     }
 }
 
-/// Writes a payload into memory, of which there may not be enough.
+/// Writes a payload into memory. Fails if memory runs out.
 pub(crate) fn gather(info: &TensorInfo, data: &dyn TensorData) -> io::Result<Vec<u8>> {
     let mut all = GatheredPayload { bytes: Vec::new(), expected: info.payload_bytes().unwrap_or(0) };
     data.write_to(&mut all)?;
@@ -132,7 +134,7 @@ pub struct TensorRecord<'a> {
     pub info: &'a TensorInfo,
     /// The bytes.
     pub data: &'a dyn TensorData,
-    /// The full name of the tensor that this one is declared equal to, by `#[tensor(tied = "…")]`.
+    /// The full name of an equal tensor, declared by `#[tensor(tied = "…")]`.
     pub tied: Option<&'a str>,
 }
 
@@ -146,7 +148,7 @@ impl std::fmt::Debug for TensorRecord<'_> {
     }
 }
 
-/// Receives named tensors, one after the other: a file writer, a digest, statistics.
+/// Receives named tensors in order: a file writer, a digest, statistics.
 ///
 /// ```
 /// use tensorfile::model::{TensorRecord, TensorSink};
@@ -176,7 +178,7 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
-    /// Announces that about so many tensors come, before the first one: the fields, items or entries of the value. By
+    /// Announces the approximate number of tensors, before the first one: the fields, items or entries of the value. By
     /// default, nothing is done.
     fn expect(&mut self, _tensors: usize) {}
 
@@ -191,10 +193,9 @@ pub trait TensorSink {
     }
 }
 
-/// Named tensors in a fixed order, to be sent as often as asked: a value, an open [`File`](crate::File), or a view of
-/// other tensors.
+/// Named tensors in a fixed order, to be sent any number of times: a value, an open [`File`](crate::File), or a view.
 ///
-/// Everything that writes a file takes `Tensors`. Nothing is held in memory on the way from one file to another.
+/// File writers take `Tensors`. From one file to another, tensors are not held in memory.
 ///
 /// ```
 /// use tensorfile::view::forward;

@@ -1,12 +1,14 @@
+//! Rules to rename tensors: `OLD=NEW`, with `*` for any text.
+
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::{ErrorKind, Result};
 
-/// Rules that rename tensors, of which the first that matches a tensor counts.
+/// Rules to rename tensors. The first match counts.
 ///
-/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](crate::view::Renamed::by_rules) applies them to
-/// tensors on their way, and [`OpenOptions::rename`](crate::OpenOptions::rename) to those of a file.
+/// Each [`RenameRule`] is a text `OLD=NEW`. [`Renamed::by_rules`](crate::view::Renamed::by_rules) applies them to any
+/// tensors, and [`OpenOptions::rename`](crate::OpenOptions::rename) to the tensors of a file.
 ///
 /// ```
 /// use tensorfile::view::RenameRules;
@@ -24,12 +26,12 @@ use crate::error::{ErrorKind, Result};
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RenameRules(Vec<RenameRule>);
 
-/// A rule that renames the tensors that match it: `OLD=NEW`.
+/// A rule to rename matching tensors: `OLD=NEW`.
 ///
-/// - `*` in OLD matches any text, dots and no text included. The texts that the `*` match, in their order, replace
-///   those of NEW, which has as many. Of several, each but the last matches as little as possible.
-/// - `#3` as OLD is the tensor at position 3, from 0, whatever its name is.
-/// - `\*`, `\=`, `\#` and `\\` are the characters `*`, `=`, `#` and `\`. The first other `=` ends OLD.
+/// - `*` in OLD matches any text, including dots and the empty text. The matches replace the `*` of NEW in order; NEW
+///   has the same number of `*`. All but the last match as little as possible.
+/// - `#3` as OLD is the tensor at position 3, counted from 0, under any name.
+/// - `\*`, `\=`, `\#` and `\\` are the characters `*`, `=`, `#` and `\`. The first unescaped `=` ends OLD.
 ///
 /// ```
 /// use tensorfile::view::RenameRule;
@@ -57,7 +59,7 @@ enum Old {
     Pattern(Vec<String>),
 }
 
-/// The error for a text that is not a [`RenameRule`].
+/// The error for an invalid [`RenameRule`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidRenameRule(String);
 
@@ -89,7 +91,7 @@ impl RenameRules {
         &self.0
     }
 
-    /// Checks that each rule renames one of the tensors with these names: a typo would look like success.
+    /// Checks that each rule renames at least one of these tensors: a typo would look like success.
     ///
     /// ```
     /// use tensorfile::view::RenameRules;
@@ -104,7 +106,7 @@ impl RenameRules {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::UnusedRename`] for the first rule that renames none.
+    /// [`ErrorKind::UnusedRename`] for the first unused rule.
     pub fn check<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> Result<()> {
         let names: Vec<&str> = names.into_iter().collect();
         let mut is_used = vec![false; self.0.len()];
@@ -145,7 +147,7 @@ impl RenameRule {
         self.captures(position, name).is_some()
     }
 
-    /// Returns the error for a rule that renames none of the tensors with these names.
+    /// Returns the error for a rule that renames none of these tensors.
     #[must_use]
     pub fn unused(&self, names: &[&str]) -> ErrorKind {
         let is_shadowed = names.iter().enumerate().any(|(position, name)| self.matches(position, name));
@@ -154,7 +156,7 @@ impl RenameRule {
         ErrorKind::UnusedRename { old: self.text.clone(), found, is_shadowed }
     }
 
-    /// Returns the texts that the `*` match.
+    /// Returns the texts matched by the `*`.
     fn captures<'n>(&self, position: usize, name: &'n str) -> Option<Vec<&'n str>> {
         let texts = match &self.old {
             Old::Position(own) => return (*own == position).then(Vec::new),
@@ -210,7 +212,7 @@ impl fmt::Display for RenameRule {
     }
 }
 
-/// Returns the index of the first `=` that is not escaped.
+/// Returns the index of the first unescaped `=`.
 fn end_of_old(rule: &str) -> Option<usize> {
     let mut is_escaped = false;
     rule.bytes().position(|byte| {

@@ -1,11 +1,13 @@
+//! The schema of a type: its tensors and metadata as a list, for users and programs.
+
 use std::any::TypeId;
 use std::fmt;
 
 use super::{Adapt, MetadataKind, Node, TensorSpec, asked_for};
 
-/// The tensors that a type maps to: names, dtypes and shapes as far as the type determines them, without an instance.
+/// The tensors of a type: names, dtypes and shapes as far as the type determines them, without an instance.
 ///
-/// A `*` in a name stands for a part that depends on the value: an index of a `Vec`, a key of a map.
+/// A `*` in a name stands for a part that depends on the value: the index of a `Vec`, or the key of a map.
 ///
 /// ```
 /// use ndarray::{Array1, Array2};
@@ -46,7 +48,7 @@ pub struct Schema {
 pub struct SchemaEntry {
     /// The name, with `*` for each part that depends on the value.
     pub name: String,
-    /// Other names that the tensor is read by.
+    /// Other names accepted by reading.
     pub aliases: Vec<String>,
     /// Dtype and dims.
     pub spec: TensorSpec,
@@ -77,9 +79,9 @@ pub struct SchemaEntry {
 pub struct SchemaMetadata {
     /// The key, with `*` for each part that depends on the value.
     pub key: String,
-    /// Other keys that the field is read by.
+    /// Other keys accepted by reading.
     pub aliases: Vec<String>,
-    /// The value that the type asks for; `None` if it asks for none, as types that are only written.
+    /// The expected kind of value; `None` for write-only types.
     pub kind: Option<MetadataKind>,
     /// The entry may be missing from a file.
     pub optional: bool,
@@ -94,7 +96,7 @@ impl Schema {
         self.node
     }
 
-    /// Returns the tensors in the order in which they are written.
+    /// Returns the tensors in writing order.
     ///
     /// ```
     /// use ndarray::Array1;
@@ -115,7 +117,7 @@ impl Schema {
         self.collect().entries
     }
 
-    /// Returns the entries of metadata in the order in which they are written.
+    /// Returns the metadata entries in writing order.
     ///
     /// ```
     /// use tensorfile::TensorFile;
@@ -161,14 +163,14 @@ impl fmt::Display for Schema {
 }
 
 struct SchemaCollector {
-    /// The structs around, so that one that contains itself is listed once.
+    /// The enclosing structs, so that a recursive struct is listed once.
     structs: Vec<TypeId>,
     entries: Vec<SchemaEntry>,
     metadata: Vec<SchemaMetadata>,
 }
 
 impl SchemaCollector {
-    /// Adds the tensors of `node`, which has any of `names`.
+    /// Adds the tensors of `node` under any of `names`.
     fn node(&mut self, node: Node, adapt: &Adapt, names: &[String], optional: bool) {
         match node {
             Node::Tensor(spec) => self.add(spec.adapted(adapt), names, optional),

@@ -1,3 +1,5 @@
+//! The serializer of all formats: names the tensors of a value and sends them to a sink.
+
 use super::path::{Mark, Path};
 use super::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,9 +37,9 @@ pub struct Serializer<'s> {
     metadata_sent: usize,
     /// The path of the last tensor.
     pub(crate) last: Mark,
-    /// The struct that ended last: its path, the number of tensors sent before it, and its definition.
+    /// The last completed struct: its path, the number of tensors sent before it, and its definition.
     last_struct: Option<(Mark, usize, &'static StructDef)>,
-    /// The name of the tensor that the value here is equal to.
+    /// The name of a tensor equal to the value here.
     pub(crate) tied: Option<&'static str>,
     /// State between serde's calls.
     pub(crate) serde: SerdeState,
@@ -48,17 +50,17 @@ pub struct Serializer<'s> {
 pub(crate) struct SerdeState {
     /// The path of the value around, for a flattened field.
     pub(crate) parent: Mark,
-    /// The numbers of the list that the next value may be an item of.
+    /// The numbers of a list that may continue with the next value.
     pub(crate) numbers: Option<Numbers>,
-    /// The dims of the list that comes next, which ndarray's own representation sends first.
+    /// The dims of the next list, which ndarray's own representation sends first.
     pub(crate) dims: Option<Shape>,
-    /// The header of a tensor that is being received field by field.
+    /// The header of a tensor received field by field.
     pub(crate) header: Option<HeaderField>,
-    /// The header of a tensor whose payload comes next.
+    /// The header of a tensor, before its payload.
     pub(crate) payload: Option<TensorInfo>,
 }
 
-/// The numbers of a list that came one by one, as a tensor's payload.
+/// The numbers of a list, received one by one, as a payload.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) dtype: Option<Dtype>,
@@ -75,12 +77,12 @@ pub(crate) struct HeaderField {
 }
 
 impl<'s> Serializer<'s> {
-    /// A serializer that sends to `sink`.
+    /// A serializer for `sink`.
     pub fn new(sink: &'s mut dyn TensorSink) -> Self {
         Self::named(sink, "")
     }
 
-    /// A serializer of a value that is named `name`.
+    /// A serializer for a value called `name`.
     pub(crate) fn named(sink: &'s mut dyn TensorSink, name: &str) -> Self {
         let mut path = Path::default();
         if !name.is_empty() {
@@ -112,13 +114,13 @@ impl<'s> Serializer<'s> {
         Ok(())
     }
 
-    /// Adds the path to an error that a part of the value raised there.
+    /// Adds the path to an error raised by a part of the value.
     #[cold]
     pub(crate) fn in_part(&self, error: Error) -> Error {
         error.in_tensor(self.path.name())
     }
 
-    /// Adds the key to the error of a field that is metadata, whose value cannot be.
+    /// Adds the key to the error of a metadata field with an unsuitable value.
     #[cold]
     fn in_metadata(&self, error: Error) -> Error {
         match error.kind() {
@@ -129,9 +131,8 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Checks the entry of a map whose value was just serialized: names must tell it from a map in a map. A struct of
-    /// tensors only has all but the last segment as its key: keys such as `layers.0.weight` name the state of an
-    /// optimizer.
+    /// Checks a serialized map entry: by name, it must be distinguishable from a nested map. The key of a struct of
+    /// tensors is all but the last segment: keys such as `layers.0.weight` name the state of an optimizer.
     pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
         let is_tensor = self.last == self.path.mark();
         let key = self.path.since(map);
@@ -150,7 +151,7 @@ impl<'s> Serializer<'s> {
         Ok(())
     }
 
-    /// Checks an item or an entry that was just serialized: one with metadata but without a tensor could not be found.
+    /// Checks a serialized item or entry: with metadata but without a tensor, it could not be found.
     #[inline]
     fn check_metadata(&self, sent_before: usize, metadata_before: usize) -> Result<()> {
         if self.sent > sent_before || self.metadata_sent == metadata_before {
@@ -159,7 +160,7 @@ impl<'s> Serializer<'s> {
         Err(self.no_tensor("an item or an entry that holds metadata but no tensor", "make it a field"))
     }
 
-    /// Checks the item of a list that was just serialized: without a tensor, the length of the list would be lost.
+    /// Checks a serialized list item: without a tensor, the length of the list would be lost.
     #[inline]
     pub(crate) fn check_item(&self, sent_before: usize) -> Result<()> {
         if self.sent > sent_before {
@@ -191,7 +192,7 @@ impl<'s> Serializer<'s> {
         Ok(())
     }
 
-    /// Announces the parts of a value, in which there is probably a tensor each, before the first tensor.
+    /// Announces the parts of a value, with probably one tensor each, before the first tensor.
     #[inline]
     fn expect(&mut self, parts: usize) {
         if self.sent == 0 && parts > 1 {
@@ -268,7 +269,7 @@ impl Sink for Serializer<'_> {
     }
 }
 
-/// The error for a payload that is not bytes.
+/// The error for a payload other than bytes.
 pub(crate) fn not_bytes() -> Error {
     ErrorKind::NotATensor { found: "a payload that is not bytes", instead: "expected bytes or a list of bytes" }.into()
 }
@@ -279,7 +280,7 @@ impl std::fmt::Debug for Serializer<'_> {
     }
 }
 
-/// A value of a type that maps to tensors.
+/// Any value that maps to tensors.
 impl<T: Store + ?Sized> super::Tensors for T {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         let mut serializer = Serializer::new(sink);

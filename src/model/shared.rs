@@ -6,8 +6,8 @@ use hashbrown::HashMap;
 
 use crate::tensor::TensorInfo;
 
-/// Arrays that were read and can be shared, by the bytes of the file that they are of. Few values share any, and every
-/// `Deserializer` has room for this, so it is small.
+/// Arrays already read, by their bytes in the file, for sharing. Boxed, because few values share any and every
+/// `Deserializer` has room for it.
 #[derive(Default)]
 pub struct SharedArrays(Option<Box<ArraysByBytes>>);
 

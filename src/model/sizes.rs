@@ -1,4 +1,4 @@
-//! `usize` and `isize` as 64-bit integers, so that a file means the same on all machines.
+//! `usize` and `isize` as 64-bit integers, so that files are portable.
 
 use super::{Adapt, Adaptable, FromTensors, Node, Sink, Source, Store, TensorFile};
 use crate::error::{ErrorKind, Result};

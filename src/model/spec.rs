@@ -1,3 +1,5 @@
+//! The requirements of a type on a tensor: dtype, shape and layout, with the attributes of the field.
+
 use std::fmt;
 
 use crate::error::ErrorKind;
@@ -16,13 +18,13 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Adapt {
-    /// Read other numeric dtypes by casting their elements.
+    /// Read any numeric dtype by casting its elements.
     pub cast: bool,
     /// The file holds the array with its dims reversed.
     pub transpose: bool,
     /// The dims of the field, as far as they are known.
     pub shape: Option<&'static [Option<usize>]>,
-    /// The full name of the tensor that the field is equal to.
+    /// The full name of an equal tensor.
     pub tied: Option<&'static str>,
 }
 
@@ -31,15 +33,15 @@ impl Adapt {
     pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
 }
 
-/// An array, or an `Option`, list or pointer of arrays: types that the field attributes `cast`, `transpose` and `shape`
-/// can be used on.
+/// An array, or an `Option`, list or pointer of arrays: types accepted by the field attributes `cast`, `transpose` and
+/// `shape`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an array",
     label = "`cast`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"
 )]
 pub trait Adaptable {}
 
-/// The dtype, dims and layout that a type requires of a tensor.
+/// The dtype, dims and layout required of a tensor.
 ///
 /// ```
 /// use tensorfile::model::TensorSpec;
@@ -60,12 +62,12 @@ pub struct TensorSpec {
     copies: Copies,
 }
 
-/// Whether a value copies the payload that it is read from.
+/// Whether a value copies its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Copies {
     /// It borrows what can be borrowed.
     None,
-    /// It copies what can be borrowed, but once for all tensors that share it.
+    /// Borrowed bytes are copied, once for all tensors sharing them.
     Shared,
     /// It copies the payload.
     All,
@@ -136,23 +138,22 @@ impl TensorSpec {
         Self { adapt: Adapt { cast, ..*adapt }, ..self }
     }
 
-    /// Returns the spec for a value that copies the elements.
+    /// Returns the spec for a value that copies its elements.
     pub(crate) const fn owned(self) -> Self {
         Self { copies: Copies::All, ..self }
     }
 
-    /// Returns the spec for a value that copies the payloads of tensors, but shares those that the file shares.
+    /// Returns the spec for a value that copies payloads, but shares the ones shared in the file.
     pub(crate) const fn shared(self) -> Self {
         Self { copies: Copies::Shared, ..self }
     }
 
-    /// Returns whether the value holds the bytes of any tensor, even of one whose dtype is unknown.
+    /// Returns whether the value holds the bytes of any tensor, even with an unknown dtype.
     pub(crate) fn takes_bytes(&self) -> bool {
         self.layout == LayoutSpec::Any
     }
 
-    /// Returns whether the value copies the payload of this tensor. Elements that are cast are read from where they
-    /// are.
+    /// Returns whether the value copies the payload of this tensor. Cast elements are read in place.
     pub(crate) fn copies(&self, info: &TensorInfo) -> Copies {
         match self.copies {
             Copies::All if self.dtype.is_some_and(|dtype| dtype != info.dtype) => Copies::Shared,
@@ -160,13 +161,13 @@ impl TensorSpec {
         }
     }
 
-    /// Returns the dtype that the file must have; `None` for any.
+    /// Returns the required dtype; `None` for any.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
         if self.adapt.cast { None } else { self.dtype }
     }
 
-    /// Returns the dims that the file must have; `None` for any rank, or for a dim of any size.
+    /// Returns the required dims; `None` for any rank, or for a dim of any size.
     #[must_use]
     pub fn dims(&self) -> Option<Vec<Option<usize>>> {
         let mut dims = self.adapt.shape.or(self.dims)?.to_vec();
@@ -176,12 +177,12 @@ impl TensorSpec {
         Some(dims)
     }
 
-    /// Returns a header that stands for a missing tensor.
+    /// Returns a placeholder header for a missing tensor.
     pub(crate) fn example(&self) -> TensorInfo {
         TensorInfo::new(self.dtype.unwrap_or(Dtype::U8), [0])
     }
 
-    /// Returns whether a tensor fits, as far as dtype and dims tell.
+    /// Returns whether a tensor has a suitable dtype and dims.
     #[must_use]
     pub fn accepts(&self, info: &TensorInfo) -> bool {
         let is_known = info.unknown_dtype().is_none();
@@ -226,8 +227,8 @@ impl TensorSpec {
         matches!(info.layout, Layout::RowMajor) && self.takes_plain(info) || self.check(info).is_ok()
     }
 
-    /// Returns whether [`check`](Self::check) passes a dense tensor in row-major order, if it has the dtype. One that
-    /// is cast may pass too.
+    /// Returns whether [`check`](Self::check) passes a dense row-major tensor of the required dtype. A tensor to be
+    /// cast may pass too.
     // A part of what is done for each tensor.
     #[inline(always)]
     pub(crate) fn takes_plain(&self, info: &TensorInfo) -> bool {
@@ -238,7 +239,7 @@ impl TensorSpec {
         }
     }
 
-    /// Returns the dims that a tensor does not have: those of the type, or else those of the field.
+    /// Returns the unmatched dims: the dims of the type, or else of the field.
     #[inline]
     fn misfit(&self, info: &TensorInfo) -> Option<&'static [Option<usize>]> {
         let misfit = |dims: &&[Option<usize>]| !self.fits(dims, info);
@@ -256,7 +257,7 @@ impl TensorSpec {
         }
     }
 
-    /// Returns whether a tensor has the dims of the field, which the file may have in reverse.
+    /// Returns whether a tensor has the dims of the field, possibly reversed in the file.
     #[inline]
     fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
         let found = info.shape.dims();
@@ -265,7 +266,7 @@ impl TensorSpec {
         dims.len() == found.len() && (0..dims.len()).all(fits)
     }
 
-    /// Returns the dims that the file should have, for a message.
+    /// Returns the required dims, for a message.
     fn expected(&self, dims: &[Option<usize>]) -> String {
         if dims.iter().all(Option::is_none) {
             return format!("rank {}", dims.len());

@@ -1,3 +1,5 @@
+//! The traits between values and files: a value stores itself in a sink and loads itself from a source.
+
 use super::{
     Adapt, ArraysOf, AskMetadata, KeyPart, Lent, Loaded, MetadataKind, MetadataValue, Node, Schema, StructDef,
     TensorData, TensorSpec,
@@ -7,7 +9,7 @@ use crate::tensor::TensorInfo;
 
 /// A value that can be written as tensors.
 ///
-/// The trait has no generic methods, so a value is compiled once and written through `&dyn Store`, whatever the format.
+/// The trait has no generic methods, so a value is compiled once and written through `&dyn Store` in every format.
 /// Derived structs, arrays, numbers and containers implement it.
 ///
 /// ```
@@ -42,8 +44,8 @@ use crate::tensor::TensorInfo;
 pub trait Store {
     /// Calls exactly one method of `sink`, once.
     ///
-    /// `adapt` holds the attributes of the field that the value is in. Types other than arrays ignore it, and
-    /// containers pass it on.
+    /// `adapt` holds the attributes of the enclosing field. Types other than arrays ignore it, and containers pass it
+    /// on.
     ///
     /// # Errors
     ///
@@ -51,8 +53,8 @@ pub trait Store {
     /// attributes.
     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>;
 
-    /// Adds payloads that live as long as the value, so that [`to_io_slices`](crate::format::Options::to_io_slices) can
-    /// borrow them. All others are copied. By default, all are.
+    /// Adds payloads with the lifetime of the value, so that [`to_io_slices`](crate::format::Options::to_io_slices) can
+    /// borrow them. Other payloads are copied. By default, all are.
     fn lend<'a>(&'a self, _lent: &mut Lent<'a>) {}
 
     /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.
@@ -64,7 +66,7 @@ pub trait Store {
         sink.list(&list, adapt)
     }
 
-    /// Stores a list whose items are in two places.
+    /// Stores a list split in two slices.
     #[doc(hidden)]
     fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
     where
@@ -73,7 +75,7 @@ pub trait Store {
         sink.list(&Halves(front, back), adapt)
     }
 
-    /// Stores an array whose length is part of its type.
+    /// Stores an array of a length fixed by its type.
     #[doc(hidden)]
     fn store_array(array: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
     where
@@ -126,18 +128,18 @@ pub trait TensorFile: Store {
     #[doc(hidden)]
     const NUMBER: Option<crate::tensor::Dtype> = None;
 
-    /// The type is one tensor, or an option of one, which cannot be flattened.
+    /// The type is a tensor, or an optional one, and cannot be flattened.
     ///
     /// A constant next to `NODE`, because functions in a node cannot be called before the program runs.
     #[doc(hidden)]
     const IS_TENSOR: bool = matches!(Self::NODE, Node::Tensor(_));
 
-    /// The ranks that the type fixes, of the array that it is or of all arrays in a container: bit 2 is set for an
-    /// `Array2` and for a list of them.
+    /// The ranks fixed by the type, for an array or all arrays in a container: bit 2 is set for an `Array2` and for a
+    /// list of them.
     #[doc(hidden)]
     const RANKS: u64 = Self::NODE.ranks();
 
-    /// Returns the names, dtypes and shapes that values of this type have, as far as the type determines them.
+    /// Returns the names, dtypes and shapes of the tensors of this type, as far as the type determines them.
     #[must_use]
     fn schema() -> Schema {
         Schema::new(Self::NODE)
@@ -197,7 +199,7 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     ///
     /// # Errors
     ///
-    /// Errors of the source, and those of a payload that the type cannot hold.
+    /// Errors of the source, and a payload out of range for the type.
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self>;
 
     /// Loads a value into this one. Arrays of the same shape keep their memory; by default, all else is replaced. After
@@ -240,7 +242,7 @@ pub trait FromTensors<'de>: TensorFile + Sized {
         Ok(list)
     }
 
-    /// Loads an array of `len` items, which is `node`.
+    /// Loads an array of `len` items, described by `node`.
     #[doc(hidden)]
     fn load_array(source: &mut dyn Source<'de>, _node: Node, len: usize, adapt: &Adapt) -> Result<Vec<Self>> {
         let mut list = Vec::with_capacity(len);
@@ -278,14 +280,14 @@ impl AskMetadata for MetadataOf<'_, '_> {
     }
 }
 
-/// A value by itself: that of an `Option`.
+/// A value on its own, from an `Option`.
 impl Store for MetadataValue {
     fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
         sink.metadata(self)
     }
 }
 
-/// Receives a value that is being written: a tensor, or parts under names.
+/// Receives a value during writing: a tensor, or parts under names.
 ///
 /// [`Serializer`](crate::format::Serializer) is the sink of tensor files. Any serde format is one too.
 ///
@@ -299,8 +301,8 @@ impl Store for MetadataValue {
 /// }
 /// ```
 pub trait Sink {
-    /// Returns whether arrays may come in the order of their memory, with that dim order as their layout. Otherwise
-    /// they come in row-major order.
+    /// Returns whether arrays may come in memory order, with their dim order as layout. Otherwise they come in
+    /// row-major order.
     fn takes_dim_order(&self) -> bool {
         false
     }
@@ -318,10 +320,10 @@ pub trait Sink {
     /// Takes numbered items. The type does not determine their number.
     fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
 
-    /// Takes a number of numbered items that the type determines.
+    /// Takes numbered items, in a number fixed by the type.
     fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
 
-    /// Takes entries under the names that are their keys.
+    /// Takes entries, each under its key.
     fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()>;
 
     /// Takes a value, or none.
@@ -352,7 +354,7 @@ pub trait List {
     fn item(&self, index: usize) -> &dyn Store;
 }
 
-/// A list whose items are in two places.
+/// A list split in two slices.
 struct Halves<'a, T>(&'a [T], &'a [T]);
 
 impl<T: Store> List for Halves<'_, T> {
@@ -407,13 +409,13 @@ pub trait Entries {
     fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()>;
 }
 
-/// A closure that a [`Source`] calls with the number of a part, and a source at that part.
+/// A closure called by a [`Source`] with the number of a part, and a source at the part.
 pub type EachPart<'x, 'de> = &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
 
-/// A closure that a [`Source`] calls with the key of an entry, and a source at its value.
+/// A closure called by a [`Source`] with the key of an entry, and a source at its value.
 pub type EachEntry<'x, 'de> = &'x mut (dyn FnMut(&str, &mut (dyn Source<'de> + '_)) -> Result<()> + 'x);
 
-/// Gives a value that is being read: a tensor, or parts under names.
+/// Gives a value during reading: a tensor, or parts under names.
 ///
 /// The source decides on the order of the parts, so streams and sequences need no buffer.
 /// [`Deserializer`](crate::format::Deserializer) is the source of tensor files. Any serde format is one too.
@@ -426,8 +428,8 @@ pub trait Source<'de> {
     /// read. This holds for all methods.
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>>;
 
-    /// Reads the elements of the tensor here into memory, if it has this shape and its payload is stored as these bytes
-    /// are. If it returns `false`, the tensor is still here.
+    /// Reads the elements of the tensor here into memory, if it has this shape and its stored bytes need no conversion.
+    /// If it returns `false`, the tensor is still unread.
     ///
     /// # Errors
     ///
@@ -436,7 +438,7 @@ pub trait Source<'de> {
         Ok(false)
     }
 
-    /// Returns the arrays that were made of the same bytes as the last tensor, if tensors can share bytes.
+    /// Returns the arrays made of the same bytes as the last tensor, if tensors can share bytes.
     #[doc(hidden)]
     fn same_bytes(&mut self) -> Option<ArraysOf<'_>> {
         None
@@ -444,8 +446,8 @@ pub trait Source<'de> {
 
     /// Calls `each` with the number of each field, in the order of the source.
     ///
-    /// Fields that are missing and not optional are included, with a source that has nothing: `Option`s and lists are
-    /// empty there, and anything else is an error.
+    /// Missing required fields are included, with an empty source: `Option`s and lists are empty there, and anything
+    /// else is an error.
     fn fields(&mut self, def: &'static StructDef, each: EachPart<'_, 'de>) -> Result<()>;
 
     /// Calls `each` with each item.
@@ -454,19 +456,19 @@ pub trait Source<'de> {
     /// Calls `each` with each of `len` items.
     fn tuple(&mut self, len: usize, each: EachPart<'_, 'de>) -> Result<()>;
 
-    /// Returns the number of entries that a map is likely to have, which this is the first of. By default, 0.
+    /// Returns the likely number of entries in a map, at its first entry. By default, 0.
     #[doc(hidden)]
     fn expected_entries(&self) -> usize {
         0
     }
 
-    /// Calls `each` with each entry. `key` tells how much of a tensor's name is the key.
+    /// Calls `each` with each entry. `key` says how much of a tensor's name is the key.
     fn map(&mut self, key: KeyPart, each: EachEntry<'_, 'de>) -> Result<()>;
 
     /// Calls `some` once if a value is here.
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()>;
 
-    /// Returns the entry of metadata here, as a value of that kind. By default it is an error.
+    /// Returns the metadata entry here, as a value of this kind. By default it is an error.
     fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
         let what = format!("read {kind} from metadata");
         Err(ErrorKind::Unsupported { what, instead: "the source has tensors only".to_owned() }.into())

@@ -1,8 +1,7 @@
 //! The bridge for our own serializer and deserializer, compiled with this crate.
 //!
-//! Values that are handed to our own functions never pass through the bridge, but rustc cannot know that and would
-//! compile it in every program. It does not compile functions again that are `#[inline(never)]` and are compiled here,
-//! as in `array::compiled`.
+//! Values passed to our own functions never go through the bridge, but rustc cannot know this and would compile it in
+//! every program. It does not recompile `#[inline(never)]` functions compiled here, as in `array::compiled`.
 #![expect(dead_code, reason = "rustc compiles what a static mentions")]
 
 use super::de::Value;

@@ -9,10 +9,10 @@ thread_local! {
     static HANDED_OVER: Cell<Option<Error>> = const { Cell::new(None) };
 }
 
-/// Converts our error to the error of any serde format: unchanged if that is ours too, as its message elsewhere.
+/// Converts our error to the error of any serde format: unchanged if it is the same type, otherwise as its message.
 ///
-/// serde makes errors from messages only. If `E` is [`Error`], the error waits in a slot of the thread for the one
-/// statement that `E::custom` takes to pick it up; serde offers no other way.
+/// serde makes errors from messages only. If `E` is [`Error`], the error waits in a thread-local slot during a single
+/// statement, until `E::custom` picks it up; serde offers no other way.
 pub(crate) fn to_de<E: serde::de::Error>(error: Error) -> E {
     if is_ours::<E>() {
         HANDED_OVER.set(Some(error));
@@ -24,7 +24,7 @@ pub(crate) fn to_de<E: serde::de::Error>(error: Error) -> E {
     }
 }
 
-/// The message that serde's own types give for an unknown field.
+/// serde's own message for an unknown field.
 struct UnknownField<'a> {
     name: &'a str,
     expected: &'a [String],

@@ -1,7 +1,7 @@
-//! Fields with `#[tensor(metadata)]`: any serde type that is one value, as an entry of metadata.
+//! Fields with `#[tensor(metadata)]`: any serde type of a single value, stored as a metadata entry.
 //!
-//! The type's `Serialize` and `Deserialize` are compiled for [`ValueSerializer`] and [`ValueDeserializer`] only,
-//! whatever the format. Both are of few lines; a value crosses sinks and sources as a [`MetadataValue`].
+//! The type's `Serialize` and `Deserialize` are compiled only for [`ValueSerializer`] and [`ValueDeserializer`], in
+//! every format. Both are short; a value crosses sinks and sources as a [`MetadataValue`].
 
 use std::fmt;
 
@@ -53,7 +53,7 @@ pub fn put_metadata<T: DeserializeOwned>(place: &mut Option<T>, source: &mut (dy
     Ok(())
 }
 
-/// Loads a field in place of the one that is there.
+/// Loads a field, replacing its value.
 pub fn reload_metadata<T: DeserializeOwned>(field: &mut T, source: &mut (dyn Source<'_> + '_)) -> Result<()> {
     *field = T::deserialize(ValueDeserializer(&mut MetadataOf(source)))?;
     Ok(())
@@ -69,7 +69,7 @@ fn try_metadata<T: DeserializeOwned>(source: &mut dyn AskMetadata) -> Result<()>
     T::deserialize(ValueDeserializer(source)).map(drop)
 }
 
-/// Returns the node of a field that is only written.
+/// Returns the node of a write-only field.
 #[must_use]
 pub fn unread_metadata_node() -> Node {
     Node::Metadata(|_| Ok(()))
@@ -218,7 +218,7 @@ impl Serializer for ValueSerializer {
     }
 }
 
-/// Gives a value of a source to the type that asks for it.
+/// Passes a value of a source to the requesting type.
 struct ValueDeserializer<'x>(&'x mut (dyn AskMetadata + 'x));
 
 impl ValueDeserializer<'_> {

@@ -1,7 +1,7 @@
 //! serde on both sides: plain serde types in tensor files, and types that map to tensors in any serde format.
 //!
-//! Nothing else in the crate depends on serde, except the public functions of the formats, whose bounds are serde's,
-//! and `serialize`, which is above the modules whose reports it serializes.
+//! Nothing else in the crate depends on serde, except the public functions of formats, for serde's bounds, and
+//! `serialize`, which is above the modules of the reports it serializes.
 
 mod compiled;
 mod de;
@@ -88,7 +88,7 @@ pub(crate) fn from_reader<T: for<'de> Deserialize<'de>>(
 /// A closure that deserializes a value and keeps it.
 type ReadValue<'x, 'de> = &'x mut (dyn FnMut(&mut Deserializer<'de>) -> Result<()> + 'x);
 
-// Not generic, so that the crates of users compile neither a deserializer nor how it is dropped.
+// Not generic, so that the crates of users compile neither a deserializer nor its drop code.
 fn read_slice<'de>(
     reading: &'static Reading,
     file: &'de [u8],

@@ -1,9 +1,9 @@
 //! Recognizes our own serializer and deserializer behind serde's type parameters.
 //!
-//! Types that map to tensors reach `btf::to_writer` as `T: Serialize`, and serde has no call that hands over an object.
-//! They could cross it as structs of bytes, as they do in other formats, but for small tensors that takes twice as many
-//! instructions. So here the type parameter is compared with our types, and a match goes the direct way:
-//! [`Store::store`](crate::model::Store::store) and [`FromTensors::load`].
+//! Types that map to tensors reach `btf::to_writer` as `T: Serialize`, and serde has no call for passing an object. As
+//! structs of bytes, as in other formats, small tensors take twice as many instructions. Here the type parameter is
+//! compared with our types, and a match takes the direct way: [`Store::store`](crate::model::Store::store) and
+//! [`FromTensors::load`].
 #![expect(unsafe_code, reason = "a type parameter is cast to the type that it was found to be")]
 
 use serde::{Deserializer, Serializer};
@@ -19,8 +19,8 @@ pub(super) fn sink<S: Serializer>(serializer: &mut S) -> Option<&mut (dyn Sink +
     if typeid::of::<S>() != typeid::of::<&mut model::Serializer<'_>>() {
         return None;
     }
-    // SAFETY: `S` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but a sink with
-    // a shorter one takes the same calls, and keeps nothing of what it is given.
+    // SAFETY: `S` is this type, because type ids differ otherwise. They ignore lifetimes, but a sink with a shorter
+    // lifetime takes the same calls, and keeps nothing of its arguments.
     let ours = unsafe { &mut *std::ptr::from_mut(serializer).cast::<&mut model::Serializer<'_>>() };
     Some(&mut **ours)
 }
@@ -43,9 +43,8 @@ fn load<'de, D: Deserializer<'de>>(
 ) -> Option<Result<()>> {
     let id = typeid::of::<D>();
     if id == typeid::of::<&mut find::Deserializer<'de>>() {
-        // SAFETY: `D` is this type, as the ids of types differ otherwise. They do not tell lifetimes apart, but of all
-        // lifetimes in its place only `'de` makes it a `Deserializer<'de>`, and the outer reference ends with this
-        // call.
+        // SAFETY: `D` is this type, because type ids differ otherwise. They ignore lifetimes, but of all lifetimes in
+        // its place only `'de` makes it a `Deserializer<'de>`, and the outer reference ends with this call.
         let ours = unsafe { &mut *std::ptr::from_mut(deserializer).cast::<&mut find::Deserializer<'de>>() };
         return Some(ours.load_with(node, load));
     }

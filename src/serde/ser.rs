@@ -1,7 +1,7 @@
 //! [`Serializer`] as serde's: plain serde values become named tensors.
 //!
-//! The generic methods are compiled once for each user type, so they only call `value.serialize(&mut Serializer)` and
-//! methods that are not generic.
+//! The generic methods are recompiled for each user type, so they only call `value.serialize(&mut Serializer)` and
+//! non-generic methods.
 
 use std::fmt::{self, Display, Write as _};
 
@@ -15,7 +15,7 @@ use crate::model::{HeaderField, MapKey, Mark, Numbers, Serializer, Sink, not_a_k
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
-    /// Takes a number: part of a header, an item of the list that it is in, or else a tensor of rank 0.
+    /// Takes a number: part of a header, an item of the enclosing list, or else a tensor of rank 0.
     fn number<A: Element>(&mut self, value: A) -> Result<()> {
         self.number_bytes(A::DTYPE, &A::as_le_bytes(std::slice::from_ref(&value)))
     }
@@ -32,7 +32,7 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Goes into a value that is more than a number.
+    /// Enters a value other than a number.
     fn enter(&mut self) -> Result<()> {
         match self.serde.numbers.take() {
             Some(numbers) if numbers.len > 0 => Err(self.refuse("a list of numbers and something else")),
@@ -235,20 +235,20 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
     }
 }
 
-/// Items numbered from 0, or numbers that are one tensor.
+/// Items numbered from 0, or numbers forming one tensor.
 pub struct ListSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     /// The dims of the numbers, if there are any; `None` for a list.
     dims: Option<Shape>,
     numbers: Numbers,
-    /// The number of items that are not numbers.
+    /// The number of items other than numbers.
     others: usize,
     kind: ListKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ListKind {
-    /// The type tells the length.
+    /// The length is fixed by the type.
     FixedLen,
     /// Each item must hold a tensor, or the length would be lost.
     AnyLen,
@@ -335,7 +335,7 @@ macro_rules! list {
 
 list!(SerializeSeq::serialize_element, SerializeTuple::serialize_element, SerializeTupleStruct::serialize_field);
 
-/// Values under the names that are their keys.
+/// Values under their keys.
 pub struct MapSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     map: Mark,
@@ -367,7 +367,7 @@ impl SerializeMap for MapSerializer<'_, '_> {
     }
 }
 
-/// Any key that serde's own serializer for formatters takes: strings, numbers and unit variants.
+/// Any key accepted by serde's own serializer for formatters: strings, numbers and unit variants.
 impl<K: Serialize + ?Sized> MapKey for K {
     fn write_key(&self, name: &mut String) -> fmt::Result {
         struct KeyText<'a, T: ?Sized>(&'a T);
@@ -382,7 +382,7 @@ impl<K: Serialize + ?Sized> MapKey for K {
     }
 }
 
-/// A struct of named fields, or one that is a tensor.
+/// A struct of named fields, or a tensor in the form of a struct.
 pub struct StructSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     kind: StructKind,
@@ -432,7 +432,7 @@ impl StructSerializer<'_, '_> {
         }
     }
 
-    /// Stores a field of a header that the serializer has received.
+    /// Stores a field of a received header.
     fn end_header(&mut self, name: &'static str, stored: Result<()>) -> Result<()> {
         let header = self.serializer.serde.header.take().unwrap_or_default();
         stored?;
@@ -469,7 +469,7 @@ fn layout(header: HeaderField) -> Result<Layout> {
     }
 }
 
-/// The error for a struct that borrowed our private name, or ndarray's.
+/// The error for a struct with our private name, or ndarray's, and other contents.
 fn not_ours() -> Error {
     let instead = "a struct `Array` of three fields is taken for ndarray's own, so give it another name";
     ErrorKind::NotATensor { found: "a struct that is named like a tensor but has other fields", instead }.into()

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, gather};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// Serializes a value that maps to tensors: `impl Serialize` of all derived types.
+/// Serializes a value that maps to tensors: the `Serialize` impl of all derived types.
 ///
 /// # Errors
 ///
@@ -27,13 +27,13 @@ pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> R
     serializer.serialize_none()
 }
 
-/// A part of a value, as serde sees it: the only type that our types hand to a serde format, apart from keys.
+/// A part of a value, as serde sees it: the only type our types pass to a serde format, except keys.
 #[derive(Clone, Copy)]
 enum SerdePart<'a> {
     Value(&'a dyn Store, &'a Adapt),
-    /// A field whose tensors are named as if they were fields of the struct around.
+    /// A field whose tensors are named like fields of the enclosing struct.
     Flattened(&'a dyn Store, &'a Adapt),
-    /// A field that is equal to another tensor, for our own serializer.
+    /// A field equal to another tensor, for our own serializer.
     Tied(&'a dyn Store, &'a Adapt, &'static str),
     Dtype(Dtype),
     Dims(&'a [usize]),
@@ -42,7 +42,7 @@ enum SerdePart<'a> {
     Number(usize),
     Byte(u8),
     Payload(&'a Bytes),
-    /// The value of a field that is metadata in tensor files, and like any other elsewhere.
+    /// The value of a field that is metadata in tensor files, and an ordinary field elsewhere.
     Metadata(&'a MetadataValue),
 }
 
@@ -93,8 +93,8 @@ impl Serialize for SerdePart<'_> {
 }
 
 fn serialize_metadata<S: Serializer>(serializer: S, value: &MetadataValue) -> Result<S::Ok, S::Error> {
-    // Integers have 64 bits or 128, as few calls are compiled for every format that a program uses.
-    // NOTE: keep in step with `deserialize_metadata` in `source.rs`.
+    // Integers have 64 or 128 bits, because each call is compiled for every format of a program. NOTE: keep in step
+    // with `deserialize_metadata` in `source.rs`.
     match *value {
         MetadataValue::Bool(value) => serializer.serialize_bool(value),
         MetadataValue::I8(value) => serializer.serialize_i64(value.into()),
@@ -115,7 +115,7 @@ fn serialize_metadata<S: Serializer>(serializer: S, value: &MetadataValue) -> Re
     }
 }
 
-/// The error for metadata of a type that comes through a wrapper around our own serializer or deserializer.
+/// The error for metadata of a type inside a wrapper around our own serializer or deserializer.
 pub(super) fn wrapped_metadata() -> Error {
     let what = "move metadata through `#[serde(flatten)]` or another wrapper".to_owned();
     ErrorKind::Unsupported {

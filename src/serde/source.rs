@@ -1,8 +1,8 @@
 //! Any serde format as a [`Source`]: types that map to tensors implement `Deserialize` with it.
 //!
-//! Everything here is generic over the format only and shared by all types, except the few lines of
+//! Everything here is generic only over the format and shared by all types, except the few lines of
 //! [`deserialize_load`]. [`Request`] is the only visitor and the only seed, so a format's deserializer is compiled for
-//! one type. Results go to places that it borrows, and closures are behind `&mut dyn`.
+//! one type. Results go to borrowed places, and closures are behind `&mut dyn`.
 
 use std::fmt;
 
@@ -22,11 +22,11 @@ use crate::model::{
 };
 use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
-/// Deserializes a value that maps to tensors: `impl Deserialize` of all derived types.
+/// Deserializes a value that maps to tensors: the `Deserialize` impl of all derived types.
 ///
 /// # Errors
 ///
-/// Errors of the deserializer, and those of a payload that the type cannot hold.
+/// Errors of the deserializer, and a payload out of range for the type.
 pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
     let deserializer = match own::deserialize(deserializer) {
         Ok(deserialized) => return deserialized,
@@ -112,7 +112,7 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
 
 /// A source without a value.
 struct Nothing {
-    /// The struct around skips unknown fields, which may be the ones that are asked for.
+    /// The enclosing struct skips unknown fields, and the requested ones may be among them.
     skips_unknown: bool,
 }
 
@@ -153,11 +153,11 @@ impl<'de> Source<'de> for Nothing {
     }
 }
 
-/// A part of a value that is asked for, and the place for what is found.
+/// A requested part of a value, and the place for the result.
 enum Request<'x, 'de> {
     Tensor(&'x TensorSpec, &'x mut Option<Loaded<'de>>),
     Fields(&'static StructDef, EachPart<'x, 'de>),
-    /// Items, and how many there are if the type tells it.
+    /// Items, and their number if fixed by the type.
     List(Option<usize>, EachPart<'x, 'de>),
     Map(KeyPart, EachEntry<'x, 'de>),
     Option(EachPart<'x, 'de>),
@@ -177,9 +177,9 @@ enum Request<'x, 'de> {
     Number(&'x mut u64),
     Byte(&'x mut u64),
     Payload(&'x TensorInfo, &'x mut Option<Loaded<'de>>),
-    /// A payload that comes before its header.
+    /// A payload before its header.
     EarlyPayload(&'x mut Option<ByteBuf>),
-    /// A value of that kind, which is metadata in tensor files.
+    /// A value of this kind, stored as metadata in tensor files.
     Metadata(MetadataKind, &'x mut Option<MetadataValue>),
     /// The name or the number of a variant.
     Variant(&'x mut Option<MetadataValue>),
@@ -221,8 +221,7 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Key(..) => deserializer.deserialize_string(self),
             Self::FieldName(..) | Self::Name(..) | Self::Variant(_) => deserializer.deserialize_identifier(self),
             Self::Metadata(kind, _) => deserialize_metadata(deserializer, kind, self),
-            // `ByteBuf` has a visitor of its own, which would be compiled for each format too, and takes strings for
-            // bytes.
+            // `ByteBuf` has its own visitor, which would be compiled for each format too, and takes strings for bytes.
             Self::Payload(..) => deserializer.deserialize_bytes(self),
             Self::EarlyPayload(_) => deserializer.deserialize_byte_buf(self),
             Self::Dtype(_) => deserializer.deserialize_enum(token::DTYPE, Dtype::NAMES, self),
@@ -239,7 +238,7 @@ fn deserialize_metadata<'de, D: Deserializer<'de>>(
     kind: MetadataKind,
     part: Request<'_, 'de>,
 ) -> Result<(), D::Error> {
-    // Few calls, as each one is compiled for every format that a program uses.
+    // Few calls, because each one is compiled for every format of a program.
     match kind {
         MetadataKind::Any => deserializer.deserialize_any(part),
         MetadataKind::Bool => deserializer.deserialize_bool(part),
@@ -408,7 +407,7 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
 
 /// A reason why a value was not read.
 enum Failure {
-    /// An error of the format, which waits in [`Access`].
+    /// An error of the format, waiting in [`Access`].
     Format,
     /// The list ends after this number of items. The string describes the value.
     Length(usize, String),
@@ -423,7 +422,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The items of a list in any format. It is behind `&mut dyn`, so that what reads them is compiled once.
+/// The items of a list in any format. It is behind `&mut dyn`, so that its callers are compiled once.
 trait DynSeqAccess<'de> {
     /// Reads an item, and returns `false` after the last one.
     fn next(&mut self, item: Request<'_, 'de>) -> Result<bool, Failure>;
@@ -437,7 +436,7 @@ trait DynMapAccess<'de> {
     fn value(&mut self, value: Request<'_, 'de>) -> Result<(), Failure>;
 }
 
-/// serde's access to a list or a map, and the error that it gave.
+/// serde's access to a list or a map, and its error.
 struct Access<A, E> {
     access: A,
     error: Option<E>,
@@ -487,7 +486,7 @@ impl<'de, A: MapAccess<'de>> DynMapAccess<'de> for Access<A, A::Error> {
     }
 }
 
-/// Methods that are not generic over the format, so that they are compiled once.
+/// Methods not generic over the format, so that they are compiled once.
 impl<'de> Request<'_, 'de> {
     fn read_items(self, items: &mut dyn DynSeqAccess<'de>) -> Result<(), Failure> {
         match self {
@@ -622,7 +621,7 @@ fn read_tensor<'de>(
                 spec.check(&info).map_err(Error::from)?;
                 entries.value(Request::Payload(&info, loaded))?;
             }
-            // A format that sorts its keys gives the payload before its header.
+            // A format with sorted keys gives the payload before its header.
             token::DATA => entries.value(Request::EarlyPayload(&mut early))?,
             _ if loaded.is_some() => return Err(message("a tensor has a field twice").into()),
             _ => entries.value(header.part(field))?,
@@ -670,7 +669,7 @@ fn read_fields<'de>(
     Ok(())
 }
 
-/// A tensor's header that comes field by field.
+/// A tensor's header, received field by field.
 #[derive(Default)]
 struct TensorHeader {
     dtype: Option<Dtype>,
@@ -679,7 +678,7 @@ struct TensorHeader {
 }
 
 impl TensorHeader {
-    /// Returns the place for a field of [`token::TENSOR_FIELDS`] other than the last.
+    /// Returns the place for a field of [`token::TENSOR_FIELDS`], except the last.
     fn part<'x, 'de>(&'x mut self, field: usize) -> Request<'x, 'de> {
         match field {
             0 => Request::Dtype(&mut self.dtype),
@@ -749,7 +748,7 @@ impl Request<'_, '_> {
         }
     }
 
-    /// Keeps a value that only metadata can be.
+    /// Keeps a value that only metadata can have.
     fn value(self, value: MetadataValue, found: Unexpected<'_>) -> Result<(), Error> {
         match self {
             Self::Metadata(_, place) => {
@@ -831,7 +830,7 @@ fn keep<'de>(place: &mut Option<Loaded<'de>>, info: &TensorInfo, payload: Payloa
 
 /// Returns an empty buffer for the payload of a tensor, and the length of the payload.
 fn payload_buffer(info: &TensorInfo) -> Result<(Buffer, usize), Error> {
-    /// The memory that is allocated before the first piece arrives.
+    /// The memory allocated before the first piece arrives.
     const FIRST: usize = 1 << 20;
 
     let too_large = || InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() };

@@ -2,12 +2,12 @@
 //!
 //! serde has no tensor. A tensor crosses it as a struct named [`TENSOR`] with the fields of [`TENSOR_FIELDS`]. Our
 //! serializer and deserializer recognize the name; any other serde format sees a struct of two strings, a list of
-//! numbers and bytes. The other names carry what a derived struct knows and serde has no word for.
+//! numbers and bytes. The remaining names carry knowledge of a derived struct for which serde has no word.
 
-/// The struct that is a tensor.
+/// The struct for a tensor.
 pub(crate) const TENSOR: &str = "$tensorfile::Tensor";
 
-/// The fields of a tensor. All of them are always present, so that formats without field names can read it back.
+/// The fields of a tensor. All are always present, so that formats without field names can read it back.
 pub(crate) const TENSOR_FIELDS: &[&str] = &[DTYPE, SHAPE, LAYOUT, DATA];
 pub(crate) const DTYPE: &str = "dtype";
 pub(crate) const SHAPE: &str = "shape";
@@ -21,13 +21,13 @@ pub(crate) const DIM_ORDER: &str = "dim_order";
 pub(crate) const COO: &str = "coo";
 pub(crate) const BLOB: &str = "blob";
 
-/// The newtype around a flattened field, whose tensors are named as if they were fields of the struct around.
+/// The newtype around a flattened field, whose tensors are named like fields of the enclosing struct.
 pub(crate) const FLATTEN: &str = "$tensorfile::Flatten";
 
-/// The newtype variant around a tied field. The variant is the name of the tensor that it is tied to.
+/// The newtype variant around a tied field. The variant is the name of its target.
 pub(crate) const TIED: &str = "$tensorfile::Tied";
 
-/// The struct that types with `#[derive(TensorFile)]` ask for.
+/// The struct requested by types with `#[derive(TensorFile)]`.
 ///
 /// A string of its field list is the name, then any of `\0=alias` (another name to read the field by), `\0?` (the field
 /// may be absent) and `\0*` (the field is flattened).
@@ -39,6 +39,6 @@ pub(crate) const FIRST_SEGMENT: &str = "$tensorfile::FirstSegment";
 pub(crate) const BEFORE_LAST: &str = "$tensorfile::BeforeLast";
 pub(crate) const BEFORE_INDEX: &str = "$tensorfile::BeforeIndex";
 
-/// The struct that ndarray's own `Serialize` writes.
+/// The struct written by ndarray's own `Serialize`.
 pub(crate) const NDARRAY: &str = "Array";
 pub(crate) const NDARRAY_FIELDS: &[&str] = &["v", "dim", "data"];

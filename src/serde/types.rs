@@ -82,7 +82,7 @@ impl Serialize for TensorValue<'_> {
     }
 }
 
-/// Any key that serde can read from a string, a number or the name of a unit variant.
+/// Any key serde can read from a string, a number or the name of a unit variant.
 impl<'de, K: Deserialize<'de>> FromMapKey<'de> for K {
     fn from_key(text: &str) -> Result<Self> {
         parse_key(text)

@@ -15,7 +15,7 @@ use crate::limits::Limits;
 use crate::read::json_message;
 use crate::tensor::sorted;
 
-/// The entry of the metadata that tells how many bytes the tensors take.
+/// The metadata entry with the total length of the tensors.
 pub(super) const TOTAL: &str = "total_size";
 
 /// The maximum length of an index in bytes. 100,000 tensors take about 10 MB.
@@ -27,7 +27,7 @@ pub(super) const WEIGHT_MAP: &str = "weight_map";
 /// The file of each tensor, and metadata.
 #[derive(Debug, Default)]
 pub(in crate::file) struct ShardIndex {
-    /// The text of each value, which may be any JSON.
+    /// The JSON text of each value.
     pub(super) metadata: IndexMap<String, Box<RawValue>>,
     /// The file of each tensor.
     pub(super) weight_map: IndexMap<String, String>,
@@ -67,7 +67,7 @@ impl ShardIndex {
         json
     }
 
-    /// Returns the file that a tensor is in.
+    /// Returns the file of a tensor.
     pub(in crate::file) fn shard_of(&self, tensor: &str) -> Option<&str> {
         self.weight_map.get(tensor).map(String::as_str)
     }
@@ -86,7 +86,7 @@ impl ShardIndex {
     }
 }
 
-/// Returns whether a name is that of a file in the same folder, on this and on other systems.
+/// Returns whether a name is a plain file name, on this and on other systems.
 fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for IndexVisitor {
     }
 }
 
-/// An object with distinct keys, of which the first `most` are collected, and all are counted.
+/// An object with distinct keys: the first `most` are collected, and all are counted.
 struct LimitedMap<V> {
     most: u64,
     values: PhantomData<V>,

@@ -1,4 +1,4 @@
-//! Checkpoints in several files, with a JSON index that lists the file of each tensor.
+//! Checkpoints of several files, with a JSON index that lists the file of each tensor.
 //!
 //! ```text
 //! model-00001-of-00002.safetensors
@@ -8,13 +8,12 @@
 //!
 //! # Specification
 //!
-//! There is none. `transformers` and `huggingface_hub` write such indexes of safetensors files. We read and write them
-//! for every format that stores names.
+//! There is none. `transformers` and `huggingface_hub` write indexes of safetensors files. We read and write them for
+//! every format with names.
 //!
 //! # Deviations
 //!
-//! - As other readers, we leave out tensors that the index does not list, or lists in another shard. There is a
-//!   warning.
+//! - As other readers do, we omit tensors missing from the index, or listed in another shard. There is a warning.
 //! - Shards of GGUF also state their numbers, as llama.cpp expects it. Such files are opened as one without an index
 //!   too.
 //! - Two entries of the same name are an error. In most JSON readers the later one wins.

@@ -1,3 +1,5 @@
+//! Opens the shards of an index, or the numbered files of a model, as one file.
+
 use std::path::Path;
 
 use indexmap::IndexMap;
@@ -66,13 +68,13 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     })
 }
 
-/// Joins the files of a model that state their numbers, in order.
+/// Joins the numbered files of a model, in order.
 pub(in crate::file) fn join_parts(files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
     let metadata = FileMetadata { warnings: count_warning(&files).into_iter().collect(), ..FileMetadata::default() };
     join_files(files, metadata, path, limits, &mut |_, _| true)
 }
 
-/// Joins files that were checked. Takes the tensors of each that `keeps` returns `true` for.
+/// Joins checked files. Takes the tensors for which `keeps` returns `true`.
 fn join_files(
     files: Vec<File>,
     metadata: FileMetadata,
@@ -113,7 +115,7 @@ fn join_files(
     })
 }
 
-/// Checks that a shard has the tensors that the index says it has.
+/// Checks a shard against the tensors that the index lists for it.
 fn check(file: &File, shard: &str, tensors: &[&str]) -> Result<()> {
     if let Some(tensor) = tensors.iter().find(|tensor| file.index.position(tensor).is_none()) {
         return Err(malformed(format!("the index says that `{tensor}` is in `{shard}`, which does not have it")));
@@ -121,8 +123,7 @@ fn check(file: &File, shard: &str, tensors: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns warnings about the tensors of a shard that are left out, because the index does not list them, or in another
-/// shard.
+/// Returns warnings about the omitted tensors of a shard: the index does not list them, or in another shard.
 fn left_out(file: &File, shard: &str, index: &ShardIndex) -> Vec<Warning> {
     let (mut unlisted, mut elsewhere) = ((0, None), (0, None));
     for tensor in file.tensors() {
@@ -145,7 +146,7 @@ fn left_out(file: &File, shard: &str, index: &ShardIndex) -> Vec<Warning> {
     warnings.into_iter().flatten().collect()
 }
 
-/// Returns the metadata of the index. Its sum of bytes is compared with the tensors that it lists.
+/// Returns the metadata of the index, after comparing its total length with the listed tensors.
 fn metadata_of(
     entries: IndexMap<String, Box<RawValue>>,
     weight_map: &IndexMap<String, String>,

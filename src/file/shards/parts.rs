@@ -1,4 +1,4 @@
-//! Models in several files without an index, which state their numbers: `m-00001-of-00002.gguf`.
+//! Models of several numbered files without an index: `m-00001-of-00002.gguf`.
 
 use std::path::{Path, PathBuf};
 
@@ -42,19 +42,19 @@ impl NumberedName {
     }
 }
 
-/// Returns the paths of all files of a model, one of which states that it is a part. `None` if its name does not lead
-/// to the others, or they are not there.
+/// Returns the paths of all files of a model, given one of them. `None` if its name is not numbered, or if files are
+/// missing.
 pub(in crate::file) fn all_parts(path: &Path, part: &FilePart) -> Option<Vec<PathBuf>> {
     let numbered = NumberedName::parse(path)?;
     if numbered.count != part.count || numbered.number.checked_sub(1) != Some(part.index) {
         return None;
     }
-    // The file itself is there. One that is missing ends the search, whatever number of files is stated.
+    // This file exists. The first missing one ends the search, so the stated number of files is never trusted.
     let path_of = |number| Some(path.with_file_name(numbered.name(number))).filter(|path| path.is_file());
     (1..=part.count).map(path_of).collect()
 }
 
-/// Checks that a file is the part that its name says.
+/// Checks that a file is the part stated in its name.
 pub(in crate::file) fn check_part(file: &File, number: u64, count: u64) -> Result<()> {
     let expected = number + 1;
     let found = match file.part {
@@ -65,7 +65,7 @@ pub(in crate::file) fn check_part(file: &File, number: u64, count: u64) -> Resul
     Err(malformed(format!("it {found}, but expected part {expected} of {count}")))
 }
 
-/// Returns a warning about parts that have another number of tensors than they state.
+/// Returns a warning about parts whose total number of tensors differs from the stated one.
 pub(super) fn count_warning(files: &[File]) -> Option<Warning> {
     let stated = files.iter().find_map(|file| file.part?.tensors)?;
     let found = files.iter().map(|file| file.len() as u64).fold(0, u64::saturating_add);
@@ -73,7 +73,7 @@ pub(super) fn count_warning(files: &[File]) -> Option<Warning> {
     (found != stated).then(|| Warning::new(WarningKind::Part, text()))
 }
 
-/// Returns a warning about a file that is opened alone, but whose name is that of a shard.
+/// Returns a warning about a single file with the name of a shard.
 pub(in crate::file) fn part_warning(path: &Path) -> Option<Warning> {
     let numbered = NumberedName::parse(path).filter(|numbered| numbered.count > 1)?;
     let NumberedName { stem, end, number, count } = numbered;

@@ -1,3 +1,6 @@
+//! Saves a checkpoint as shards and an index. New shards never overwrite current ones: two sets of names take turns,
+//! and renaming the index switches from one to the other.
+
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -31,11 +34,11 @@ pub(in crate::file) struct Split {
 /// The names of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`: the number of the
-    /// set is last, so that no other path has a shard of that name.
+    /// `model-00001-of-00003.safetensors`; in the second set, `model-00001-of-00003-2.safetensors`. The set comes last,
+    /// so that no other path has a shard of this name.
     SetLast,
-    /// `m-00001-of-00003.gguf`; in the second set, `m.2-00001-of-00003.gguf`: software that finds the other files by
-    /// the name of one wants the numbers at the end.
+    /// `m-00001-of-00003.gguf`; in the second set, `m.2-00001-of-00003.gguf`. Software that finds the files by name
+    /// wants the numbers at the end.
     SetFirst,
 }
 
@@ -128,7 +131,7 @@ impl Tensors for Shard<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         let mut shards = self.shard_of.iter();
         self.tensors.send(&mut forward(sink, &mut |tensor, next| {
-            // A tensor that was not planned goes to every shard, whose writer refuses it.
+            // An unplanned tensor goes to every shard, and each writer refuses it.
             if shards.next().is_some_and(|shard| *shard != self.shard) { Ok(()) } else { next.tensor(tensor) }
         }))
     }
@@ -160,7 +163,7 @@ pub(in crate::file) fn refuse_old(path: &Path, split: &Split, saving: Saving<'_>
     (0..shards).try_for_each(|i| refuse_existing(&path.with_file_name(shard_name(path, naming, 1, i, shards)?)))
 }
 
-/// Removes what killed saves left for a path that is saved as one file now.
+/// Removes the leftovers of killed saves, for a path that is now saved as one file.
 pub(in crate::file) fn remove_left(path: &Path) -> Result<()> {
     if has_left_sets(path) {
         let _turn = Turn::wait(path)?;
@@ -171,7 +174,7 @@ pub(in crate::file) fn remove_left(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finishes what saves began that were killed while they placed their shards. The turn is ours.
+/// Finishes saves killed while placing their shards. The caller holds the turn.
 fn finish_left(path: &Path) {
     finish_left_sets(path, &mut |Journal { placed, replaced }| {
         let Ok(OldSet { names, is_unknown: false }) = OldSet::read(path) else { return };
@@ -188,7 +191,7 @@ fn finish_left(path: &Path) {
     });
 }
 
-/// As [`save`], with a call before each step of renaming, which may fail instead of it.
+/// As [`save`], with a call before each renaming step, which may fail in place of it.
 fn save_in_steps(
     path: &Path,
     split: &Split,
@@ -197,7 +200,7 @@ fn save_in_steps(
     before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
 ) -> Result<()> {
     let old = OldSet::read(path)?;
-    // A path that cannot be in an index is found before anything is written.
+    // A path unusable in an index is refused before anything is written.
     shard_name(path, split.naming, 1, 0, split.len())?;
     let mut count = progress.map(|listener| listener.count(split.file_bytes()));
     let mut set = FileSet::new(path, durability)?;
@@ -216,16 +219,16 @@ fn save_in_steps(
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let mut replaced: Vec<PathBuf> = own.map(|name| path.with_file_name(name)).collect();
-    // Whoever opens the path would get the old file. A link goes, and the file that it leads to stays.
+    // Opening the path would give the old file. A link is removed, and its target stays.
     if !keeps_single && fs::symlink_metadata(path).is_ok_and(|old| old.is_file() || old.is_symlink()) {
         replaced.push(path.to_owned());
     }
     set.put(&paths, replaced, &index_of(path), &index(split, &names), before)
 }
 
-/// The shards that are there before saving.
+/// The shards before saving.
 struct OldSet {
-    /// The shards that the old index names, in order.
+    /// The shards named by the old index, in order.
     names: Vec<String>,
     /// There is an index, but it is malformed or too long: any file may be one of its shards.
     is_unknown: bool,
@@ -254,15 +257,15 @@ impl OldSet {
         Ok(Self { names, is_unknown })
     }
 
-    /// Returns names for a new set, none of which the old index names.
+    /// Returns names for a new set, disjoint from the names in the old index.
     ///
-    /// There are two such sets for a number of shards, which take turns. So a set without an index, as a crash leaves,
-    /// is overwritten by the next save.
+    /// There are two sets of names for a number of shards, and they take turns. A set without an index, left by a
+    /// crash, is therefore overwritten by the next save.
     fn other_names(&self, path: &Path, naming: Naming, shards: usize) -> Result<Vec<String>> {
         let mut set = 1;
         loop {
             let names = (0..shards).map(|i| shard_name(path, naming, set, i, shards)).collect::<Result<Vec<_>>>()?;
-            // A name with the set in front may be that of a shard of another path.
+            // A name with the set in front may belong to the shard of another path.
             let may_be_others = naming == Naming::SetFirst && set > 1;
             let is_old = |name: &String| {
                 if self.is_unknown || may_be_others {
@@ -335,7 +338,7 @@ mod tests {
     use crate::tensor::{Tensor, TensorMap};
     use crate::write::WriteOptions;
 
-    /// Assigns tensors, given by their length or by the earlier tensor whose bytes they share.
+    /// Assigns tensors to shards. Each is given by its length, or by an earlier tensor with the same bytes.
     fn shards(tensors: &[Result<u64, usize>], max_bytes: u64) -> (Vec<usize>, u64) {
         let payload = |(i, tensor): (usize, &Result<u64, usize>)| {
             tensor.map_or_else(|owner| (tensors[owner].unwrap(), owner), |bytes| (bytes, i))
@@ -366,7 +369,7 @@ mod tests {
         save_in_steps(path, &split, &tensors, Saving::default(), before)
     }
 
-    /// Returns the number whose tensors are saved.
+    /// Returns the number identifying the saved tensors.
     fn saved(path: &Path) -> u8 {
         let map: TensorMap = File::open(index_of(path)).unwrap().load().unwrap();
         let number = map["a"].as_bytes()[0];
@@ -374,7 +377,7 @@ mod tests {
         number
     }
 
-    /// The step that renames the index: after three steps that create it, three shards and a flush.
+    /// The step that renames the index: three steps create it, then come three shards and a flush.
     const INDEX: usize = 7;
 
     #[test]
@@ -391,7 +394,7 @@ mod tests {
         let steps = steps;
         assert_eq!(steps, INDEX + 2);
         for fault in 0..steps {
-            // The state at a step is that which a crash there leaves.
+            // The state at a step equals the state after a crash there.
             let mut step = 0;
             let check = |_| {
                 assert_eq!(saved(&path), if step > INDEX { 1 } else { 0 });
@@ -401,7 +404,7 @@ mod tests {
             save_tensors(&path, 1, &mut { check }).unwrap();
             assert_eq!((saved(&path), files()), (1, 4));
 
-            // The same steps, one of which fails.
+            // The same steps, one of them failing.
             let mut step = 0;
             let fail = |_| {
                 step += 1;
@@ -410,16 +413,16 @@ mod tests {
             save_tensors(&path, 2, &mut { fail }).unwrap_err();
             let is_renamed = fault > INDEX;
             assert_eq!(saved(&path), if is_renamed { 2 } else { 1 });
-            // Both sets stay if it is not known which one the index on disk names.
+            // Both sets stay, because the index on disk may name either.
             assert_eq!(files(), if is_renamed { 7 } else { 4 }, "{fault}");
 
-            // The next save overwrites what that left.
+            // The next save overwrites the leftovers.
             save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
             assert_eq!((saved(&path), files()), (0, 4));
         }
     }
 
-    /// Copies the files of a folder and of those in it, as a process that is killed leaves them.
+    /// Copies a folder and its subfolders, as a killed process leaves them.
     fn copy(from: &Path, to: &Path) {
         for entry in fs::read_dir(from).unwrap() {
             let entry = entry.unwrap();
@@ -476,7 +479,7 @@ mod tests {
                     assert_eq!(names().len(), 3, "{before}, {fault}: {:?}", names());
                 } else {
                     crate::file::save(&path, &tensors(2)).unwrap();
-                    // The index that was there stays, with its shards.
+                    // The old index stays, with its shards.
                     let has_index = before == "shards" || fault > INDEX;
                     assert_eq!(names().len(), if has_index { 5 } else { 1 }, "{before}, {fault}: {:?}", names());
                 }

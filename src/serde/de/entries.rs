@@ -7,8 +7,8 @@ use crate::model::{KeyPart, Mark};
 /// The entries of a map.
 ///
 /// `a.b` is the key `a.b` of a map of tensors, but the key `a` of a map of structs. The type of the values shows only
-/// when one is deserialized. So the value is read before its key if both are asked for at once, and a key that is asked
-/// for alone is the whole name, unless the type names the part that it wants.
+/// during deserialization. So if both are requested at once, the value is read before its key; a key requested alone is
+/// the whole name, unless the type names the part it wants.
 pub(super) struct MapEntries<'a, 'de> {
     de: &'a mut Finder<'de>,
     /// The place of the map.
@@ -16,7 +16,7 @@ pub(super) struct MapEntries<'a, 'de> {
     is_present: bool,
     /// If there are no entries, all of the map is missing.
     must_find: bool,
-    /// The part of the name that is the key.
+    /// The part of the name used as key.
     part: Cell<KeyPart>,
     /// The first tensor of the entry.
     first: Option<usize>,
@@ -38,7 +38,7 @@ impl<'a, 'de> MapEntries<'a, 'de> {
         Ok(self.first.is_some())
     }
 
-    /// Returns the key of the value that was read, and the cell for the part of it that the type wants.
+    /// Returns the key of the last value, and the cell for the requested part of it.
     pub(super) fn key(&mut self) -> (&str, &Cell<KeyPart>) {
         self.de.last = None;
         self.part.set(KeyPart::Whole);
@@ -68,7 +68,7 @@ impl<'a, 'de> MapEntries<'a, 'de> {
         self.de
     }
 
-    /// Goes back to the map. An entry that did not read its first tensor must not come again.
+    /// Returns to the map. An entry with an unread first tensor must not come again.
     pub(super) fn end_value(&mut self) -> Result<()> {
         self.de.end_part(self.place);
         match self.first {

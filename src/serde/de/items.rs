@@ -1,3 +1,5 @@
+//! The items of a list: found by name or by position, or the elements of one tensor.
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::find::{At, Finder};
 use crate::model::{Loaded, Mark, first_segment, is_index, needs_names};
@@ -10,7 +12,7 @@ pub(super) struct ListItems<'a, 'de> {
     place: Mark,
     /// The number of the next item.
     next: usize,
-    /// The number of items, if the type tells it. Items that are absent are then asked for too.
+    /// The number of items, if fixed by the type. Absent items are then requested too.
     len: Option<usize>,
     order: Order<'de>,
 }
@@ -18,7 +20,7 @@ pub(super) struct ListItems<'a, 'de> {
 enum Order<'de> {
     /// Items are found by their numbers in the names.
     ByName { is_present: bool },
-    /// The list is missing, and its first item is asked for, whose tensors are in the message.
+    /// The list is missing. Its first item is requested, so that the message lists its tensors.
     Missing,
     /// Each item begins with the next tensor.
     ByPosition,
@@ -37,7 +39,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
 
     /// Goes to the next item. Returns whether there is one.
     pub(super) fn go_to_item(&mut self) -> Result<bool> {
-        // The first item may have been a struct whose type gave every tensor its name.
+        // The first item may have been a struct whose type named every tensor.
         if matches!(self.order, Order::ByPosition) && !self.de.is_positional() {
             self.order = Order::ByName { is_present: true };
         }
@@ -51,7 +53,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
         }
     }
 
-    /// Returns the tensor that the list is, and the number of its next element.
+    /// Returns the tensor that holds the list, and the index of its next element.
     pub(super) fn elements(&self) -> Option<(&Loaded<'de>, usize)> {
         match &self.order {
             Order::Elements(tensor) => Some((tensor, self.next)),
@@ -118,7 +120,7 @@ impl<'a, 'de> ListItems<'a, 'de> {
         }
     }
 
-    /// An item after the end means that one before it is missing.
+    /// An item after the end means a missing one before it.
     fn check_end(&mut self) -> Result<()> {
         let Some(left) = self.de.reader.first_under(self.de.path.prefix()) else { return Ok(()) };
         let left = self.de.reader.name(left);

@@ -1,8 +1,8 @@
 //! [`Deserializer`] as serde's: plain serde values take their tensors from a file.
 //!
-//! A visitor asks a [`Value`] for something and is given an [`Answer`]. Visitors belong to users, so whatever is
-//! generic over them is compiled again in their crates. Here that is one `match` from answers to visits, for one type
-//! of deserializer and one of lists, maps and enums; the answers are found by functions that are not generic.
+//! A visitor asks a [`Value`] for something and is given an [`Answer`]. Visitors belong to users, so code generic over
+//! them is recompiled in their crates. Here it is a single `match` from answers to visits, for one type of deserializer
+//! and one of lists, maps and enums; non-generic functions find the answers.
 
 mod entries;
 mod items;
@@ -96,7 +96,7 @@ impl<'de> Answer<'_, 'de> {
 impl<'de> Value<'_, 'de> {
     fn visit<V: Visitor<'de>>(self, ask: Ask, visitor: V) -> Result<V::Value> {
         match self {
-            // An error of the type that reads it is about the tensor that was read last.
+            // The error of a type is about the tensor it read last.
             Self::Here(de) => {
                 let visited = de.answer(ask).and_then(|answer| answer.give(visitor));
                 visited.map_err(|error| de.blame(error))

@@ -18,21 +18,21 @@ thread_local! {
     static DEF: Cell<Option<&'static StructDef>> = const { Cell::new(None) };
 }
 
-/// Tells the next call of a [`Deserializer`](find::Deserializer) the type that it is for.
+/// Passes the type of the next value to a [`Deserializer`](find::Deserializer).
 ///
-/// Only deserializers that wrap ours need it: [`own`](crate::serde::own) finds ours itself, but not behind them, and
+/// Only wrappers around our deserializers need it: [`own`](crate::serde::own) finds ours, but not inside a wrapper, and
 /// serde's calls have no argument for a type.
 pub(in crate::serde) fn set_node(node: Option<fn() -> Node>) {
     NODE.set(node);
 }
 
-/// Tells the next call of a [`Deserializer`](find::Deserializer) the struct that it is for, for the same reason. Names
-/// alone do not show which tensors are those of a flattened field.
+/// Passes the struct of the next value to a [`Deserializer`](find::Deserializer), for the same reason. Names alone do
+/// not show which tensors belong to a flattened field.
 pub(in crate::serde) fn set_struct(def: &'static StructDef) {
     DEF.set(Some(def));
 }
 
-/// Returns the struct whose fields serde asks for.
+/// Returns the struct of the fields requested by serde.
 fn fields_of(name: &str, fields: &'static [&'static str]) -> find::Fields {
     if name != token::DERIVED {
         return find::Fields::Names(fields, false);
@@ -116,7 +116,7 @@ impl<'de> Finder<'de> {
         Loaded::new(info, payload)
     }
 
-    /// Returns the tensor of rank 0 here, or the first element of the list of numbers that begins here.
+    /// Returns the tensor of rank 0 here, or the first element of the list of numbers starting here.
     fn number<'a>(&mut self, ask: Ask) -> Result<Answer<'a, 'de>> {
         let opens_list = std::mem::take(&mut self.item.opens_list);
         let tensor = self.row_major()?;
@@ -181,7 +181,7 @@ impl<'de> Finder<'de> {
         Ok(Answer::Map(Parts::Fields(StructFields { place: self.path.mark(), de: self, outer, order })))
     }
 
-    /// Goes into an entry of a map that has parts, and checks that a value with parts is here.
+    /// Enters a map entry with parts, and checks that there is a value with parts.
     fn enter_parts(&mut self, at: At, expected: &'static str) -> Result<At> {
         let at = match at {
             At::Entry(first) => {
@@ -194,7 +194,7 @@ impl<'de> Finder<'de> {
         Ok(at)
     }
 
-    /// Completes an error of serde, which knows only the last part of a name.
+    /// Completes an error of serde, which has only the last segment of a name.
     pub(super) fn complete(&self, error: Error, place: Mark) -> Error {
         error.complete_name(self.path.prefix_at(place)).with_found_names(|| {
             let Labels { names, others } = self.reader.labels();
@@ -225,7 +225,7 @@ impl<'de> Finder<'de> {
         Ok(())
     }
 
-    /// Returns the tensor that is all of the value here, if one is.
+    /// Returns the tensor that holds the whole value here, if any.
     fn tensor_here(&mut self) -> Result<Option<usize>> {
         if let At::Entry(_) = self.at {
             return self.locate().map(Some);
@@ -262,7 +262,7 @@ fn check_rank(info: &TensorInfo, rank: usize) -> Result<()> {
     Err(ErrorKind::WrongShape { found: info.clone(), expected: format!("rank {rank}") }.into())
 }
 
-/// Elements that are taken one by one are taken in the order of their bytes.
+/// Elements read one by one come in the order of their bytes.
 fn check_row_major(info: &TensorInfo) -> Result<()> {
     match info.layout {
         Layout::RowMajor => Ok(()),

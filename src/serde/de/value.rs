@@ -1,3 +1,5 @@
+//! The answers of a deserializer to a visitor, as one type.
+
 use std::cell::Cell;
 
 use serde::de::{DeserializeSeed, EnumAccess, Error as _, MapAccess, SeqAccess, Unexpected, VariantAccess, Visitor};
@@ -27,7 +29,7 @@ pub(in crate::serde) enum Value<'a, 'de> {
     Number(usize),
     Name(&'static str),
     Str(&'a str),
-    /// A part of a name that is the key of a map. The cell receives the part that the type asks for.
+    /// The key of a map, as part of a name. The cell receives the part requested by the type.
     Key(&'a str, &'a Cell<KeyPart>),
 }
 
@@ -83,7 +85,7 @@ impl<'de> Finder<'de> {
     }
 }
 
-/// One element of a tensor. The type that is asked for must have the dtype of the tensor: no number is converted.
+/// One element of a tensor. The requested type must match the dtype: numbers are not converted.
 pub(super) fn number<'a, 'de>(info: &TensorInfo, element: &[u8], ask: Ask) -> Result<Answer<'a, 'de>> {
     if let Ask::Number(expected) = ask
         && expected != info.dtype
@@ -108,7 +110,7 @@ pub(super) fn number<'a, 'de>(info: &TensorInfo, element: &[u8], ask: Ask) -> Re
     }
 }
 
-/// A part of a name as a key: a string, or the number that it spells.
+/// The key of a map as a string, or as the number it spells.
 fn key<'a, 'de>(text: &'a str, part: &'a Cell<KeyPart>, ask: Ask) -> Result<Answer<'a, 'de>> {
     let answer = match ask {
         Ask::Number(Dtype::Bool) => text.parse().ok().map(Answer::Bool),
@@ -145,7 +147,7 @@ fn element<'a, 'de>(tensor: &'a Loaded<'_>, at: usize) -> Option<Value<'a, 'de>>
     Some(Value::Element(tensor.info(), element))
 }
 
-/// The parts of a value that is a list, a map or an enum.
+/// The parts of a list, a map or an enum.
 pub(super) enum Parts<'a, 'de> {
     Fields(StructFields<'a, 'de>),
     Items(ListItems<'a, 'de>),
@@ -169,7 +171,7 @@ pub(super) enum Parts<'a, 'de> {
     /// The dims of a shape.
     Dims(&'a [usize]),
     DimOrder(&'a [u8]),
-    /// A variant of an enum, which is also a map of one entry.
+    /// A variant of an enum, or a map of one entry.
     Variant {
         name: &'a str,
         value: Option<Value<'a, 'de>>,
