@@ -1,4 +1,4 @@
-//! Parts of [`save`](crate::save()) for programs, and for files that are not of tensors.
+//! Parts of [`save`](crate::save()) for programs, and for files without tensors.
 
 use std::io::Write;
 use std::path::Path;
@@ -26,8 +26,8 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     replace(path.as_ref(), |file| Ok(file.write_all(bytes)?))
 }
 
-/// Writes a file as [`write()`] does, with a function that gets a writer. If it fails, the old file stays. The writer
-/// is not buffered: each piece is a call of the system.
+/// Writes a file as [`write()`] does, with a function that takes a writer. If it fails, the old file stays. The writer
+/// is not buffered: each write is a system call.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -39,15 +39,15 @@ pub fn write(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 ///
-/// That of the function, and as [`write()`].
+/// Errors of the function, and of [`write()`].
 pub fn write_with(path: impl AsRef<Path>, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) -> Result<()> {
     replace(path.as_ref(), |file| write(file))
 }
 
-/// Ends the process as [`std::process::exit`] does, after removing the temporary files of saves that have not ended.
+/// Ends the process as [`std::process::exit`] does, after removing the temporary files of unfinished saves.
 ///
-/// The files that they were to replace stay as they are. Call it from the thread that handles SIGINT and SIGTERM: other
-/// threads may be saving, and are stopped. It must not be called from a signal handler itself, because it takes a lock.
+/// The old files stay unchanged. Call it from the thread that handles SIGINT and SIGTERM: saves in progress in other
+/// threads are stopped. It takes a lock, so it must not be called from a signal handler itself.
 ///
 /// ```no_run
 /// # fn wait_for_sigint() {}

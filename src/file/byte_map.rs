@@ -1,3 +1,5 @@
+//! Counts what the bytes of a file are used for.
+
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -19,21 +21,21 @@ use crate::tensor::{Layout, sorted};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ByteMap {
-    /// Bytes that belong to at least one payload.
+    /// Bytes of at least one payload.
     pub payload: u64,
-    /// Bytes that payloads share: each counts once for every payload after the first.
+    /// Shared bytes: each counts once for every payload after the first.
     pub shared: u64,
     /// Bytes before the first payload.
     pub before: u64,
     /// Bytes between payloads: padding, record headers, and unused bytes.
     pub between: u64,
-    /// The number of gaps that `between` counts.
+    /// The number of gaps counted in `between`.
     pub gaps: u64,
-    /// The length of the longest of these gaps.
+    /// The length of the longest gap.
     pub largest_gap: u64,
     /// Bytes after the last payload.
     pub after: u64,
-    /// The largest power of two that divides the offset of every payload; `None` if there is no payload.
+    /// The largest power of two dividing the offset of every payload; `None` without payloads.
     pub alignment: Option<u64>,
 }
 
@@ -77,7 +79,7 @@ impl ByteMap {
         map
     }
 
-    /// Counts the bytes of a file of `file_bytes` bytes with payloads at these ranges. Empty ranges are ignored.
+    /// Counts the bytes of a file of `file_bytes` bytes with these payloads. Empty ranges are ignored.
     #[must_use]
     pub fn new(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
         let payloads = payloads.into_iter().filter(|payload| !payload.is_empty()).collect();
@@ -85,7 +87,7 @@ impl ByteMap {
         Self::in_order(sorted::values(payloads, &mut |one, other| place(one).cmp(&place(other))), file_bytes)
     }
 
-    /// Counts the bytes around payloads that are not empty, in the order of their offsets.
+    /// Counts the bytes around non-empty payloads, in offset order.
     fn in_order(payloads: impl IntoIterator<Item = Range<u64>>, file_bytes: u64) -> Self {
         let mut payloads = payloads.into_iter().peekable();
         let Some(start) = payloads.peek().map(|first| first.start) else {
@@ -123,8 +125,8 @@ impl ByteMap {
 
 /// Returns whether the payload of a tensor starts at a multiple of the alignment of its elements in the file.
 ///
-/// If it does not, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which
-/// arrays never borrow, count as aligned.
+/// Otherwise, arrays cannot borrow it from a mapped file. Empty, sparse and compressed tensors and blobs, which arrays
+/// never borrow, count as aligned.
 ///
 /// ```
 /// use tensorfile::view::is_aligned;

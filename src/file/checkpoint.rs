@@ -1,7 +1,7 @@
 //! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
 //!
-//! Hugging Face's libraries save a model to a directory and load it from there, by names that are always the same. A
-//! cache of `huggingface_hub` has links of these names to the files.
+//! Hugging Face's libraries save a model to a directory and load it from there, under fixed names. A cache of
+//! `huggingface_hub` links these names to the files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,13 +14,13 @@ use crate::format::has_known_extension;
 /// The end of the name of an index of shards, after the name of the file that is in shards.
 pub(super) const INDEX_EXTENSION: &str = ".index.json";
 
-/// The files that a directory is opened as. The first one that it has counts, as in `transformers`.
+/// The file names to open in a directory. The first match counts, as in `transformers`.
 const NAMES: [&str; 4] =
     ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
 
-/// Returns the file to open instead of `path`, which could not be opened as a file because of `error`.
+/// Returns the file to open after opening `path` failed with `error`.
 pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<PathBuf>> {
-    // Some systems do not tell that it is a directory.
+    // Some systems report a different error for a directory.
     if path.is_dir() {
         return in_directory(path).map(Some);
     }
@@ -42,7 +42,7 @@ pub(super) fn is_index_name(path: &Path) -> bool {
 
 fn in_directory(folder: &Path) -> Result<PathBuf> {
     let paths = || NAMES.iter().map(|name| folder.join(name));
-    // The error of opening a link to nothing tells more than that there is no checkpoint.
+    // The error of opening a dangling link says more than "no checkpoint".
     let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
     if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
         return Ok(found);

@@ -10,9 +10,9 @@ impl FileTensor<'_> {
     /// Computes the digest of the tensor: of a large one with several threads, see
     /// [`set_max_threads`](crate::threads::set_max_threads).
     ///
-    /// If the file is read at positions, each thread reads 256 KiB at a time and hashes them at once, which takes less
-    /// time than writing the tensor to a [`TensorDigester`]. Payloads that are packed or have a checksum are read in
-    /// order. Tensors in a dim order or in COO layout are read into memory.
+    /// In a file read at positions, each thread reads 256 KiB at a time and hashes it at once, which is faster than
+    /// writing the tensor to a [`TensorDigester`]. Packed payloads and payloads with a checksum are read in order.
+    /// Tensors with a dim order or in COO layout are read into memory.
     ///
     /// ```
     /// use tensorfile::digest::Digest;
@@ -71,7 +71,7 @@ impl FileTensor<'_> {
     }
 }
 
-/// A digester that counts bytes.
+/// A digester with a byte count.
 struct CountedDigester<'a> {
     digester: &'a mut TensorDigester,
     progress: &'a mut dyn FnMut(u64),

@@ -1,3 +1,5 @@
+//! Edits the metadata of a file without decoding its tensors.
+
 use std::io::Write;
 use std::path::Path;
 
@@ -11,11 +13,11 @@ use crate::storage::{FileReader, replace};
 use crate::tensor::checked_io::write_all;
 use crate::write::no_place_for_metadata;
 
-/// Changes to the metadata of a file, whose tensors stay as they are.
+/// Changes to the metadata of a file. Its tensors stay unchanged.
 ///
-/// The bytes of the tensors are copied in pieces, whatever their dtypes, and keep their order and alignment. Entries
-/// that are not changed keep their order and, in GGUF, their types; new ones come last. The formats are those of
-/// [`Format::edits_metadata`](crate::Format::edits_metadata).
+/// The bytes of the tensors are copied in pieces, for all dtypes, and keep their order and alignment. Unchanged entries
+/// keep their order and, in GGUF, their types; new ones come last.
+/// [`Format::edits_metadata`](crate::Format::edits_metadata) lists the formats.
 ///
 /// ```
 /// use tensorfile::file::MetadataEdit;
@@ -42,7 +44,7 @@ impl MetadataEdit {
 
     /// Adds an entry, or gives it another value.
     ///
-    /// In GGUF, an entry that the file has keeps its type, and the value must be one of it. A new entry is a string.
+    /// In GGUF, an existing entry keeps its type, and the value must fit it. A new entry is a string.
     ///
     /// ```
     /// use tensorfile::file::MetadataEdit;
@@ -60,7 +62,7 @@ impl MetadataEdit {
         self
     }
 
-    /// Removes an entry, which the file must have.
+    /// Removes an existing entry.
     ///
     /// ```
     /// use tensorfile::file::MetadataEdit;
@@ -81,7 +83,7 @@ impl MetadataEdit {
         self
     }
 
-    /// Returns the entries that a file has after the changes.
+    /// Returns the entries of a file after the changes.
     ///
     /// ```
     /// use tensorfile::file::MetadataEdit;
@@ -102,10 +104,10 @@ impl MetadataEdit {
         Ok(entries)
     }
 
-    /// Writes the file with the changes to a path, which may be that of the file.
+    /// Writes the changed file to a path, possibly its own.
     ///
-    /// The path is written as [`save`](crate::save()) does: on success it is complete and on disk, and on failure the
-    /// old file is unchanged. Programs that change a file at the same time should hold its
+    /// The path is written as [`save`](crate::save()) does: on success the file is complete and on disk, and on failure
+    /// the old file is unchanged. Programs that change a file concurrently should hold its
     /// [`FileLock`](crate::file::atomic::FileLock) from before they open it.
     ///
     /// ```
@@ -158,7 +160,7 @@ impl MetadataEdit {
         self.try_rewrite(file).map_err(|error| file.place(error))
     }
 
-    /// Checks the changes, and makes the bytes of the file other than its tensors.
+    /// Checks the changes, and makes the bytes of the file except its tensors.
     fn try_rewrite(&self, file: &File) -> Result<Rewritten> {
         let unsupported = |what: String, instead: String| Err(ErrorKind::Unsupported { what, instead }.into());
         if file.path().is_some_and(|path| file.shards().iter().any(|shard| shard == path)) {

@@ -1,3 +1,5 @@
+//! Reads pipes: tensors are passed on as they come, without holding the file.
+
 use std::cell::{Cell, RefCell};
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -11,22 +13,21 @@ use crate::read::{Reader, ReaderStorage};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
 use crate::tensor::checked_io::CheckedReader;
 
-/// The beginning of a stream that is read to find its format.
+/// The number of bytes to read before detecting the format of a stream.
 const BEGIN: u64 = 8 << 10;
 
 /// The most bytes of a stream that may be an index of shards.
 const LONGEST_JSON: u64 = 1 << 27;
 
 impl OpenOptions {
-    /// Reads a file from a reader that cannot seek, such as a pipe, from its start to its end. Each tensor is sent to
-    /// `sink` as it comes. Then the index is returned.
+    /// Reads a file from start to end from a reader that cannot seek, such as a pipe. Each tensor is sent to `sink` as
+    /// it comes. Then the index is returned.
     ///
-    /// The memory is that of the index and of a chunk of up to 8 MiB. A sink that needs a payload writes it at once,
-    /// and can do so once; payloads that it does not write are passed over. In the file that is returned, reading an
-    /// element is an error.
+    /// Memory holds the index and a chunk of up to 8 MiB. A sink can write each payload once, at once; unwritten
+    /// payloads are passed over. In the returned file, reading an element is an error.
     ///
-    /// The names of some files are at their end. The sink gets their tensors with their positions as names. It gets
-    /// tensors before it is known that the rest of the file is well-formed.
+    /// Some files have names at their end. The sink gets their tensors with positions as names. It gets tensors before
+    /// the rest of the file has been checked.
     ///
     /// The reader need not be buffered.
     ///
@@ -57,11 +58,11 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// Errors of `sink`, and those of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order:
-    /// those of `tensorbuffers`, `npz` and `pytorch`, and others whose tensors are not in order.
-    /// [`ErrorKind::UnknownDtype`] if the end of a tensor is only known by that of the file. The sink got no tensor
-    /// then. As the length of the file is not known before its end, numbers that are too large for it are compared with
-    /// the [limits](Self::limits). A file of less than 8 KiB is read whole, in any order.
+    /// Errors of `sink` and of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order:
+    /// `tensorbuffers`, `npz` and `pytorch`, and files with unordered tensors. [`ErrorKind::UnknownDtype`] if a
+    /// tensor's length only follows from the end of the file. The sink got no tensor then. The length of the file is
+    /// unknown until its end, so numbers too large for it are compared with the [limits](Self::limits) instead. A file
+    /// of less than 8 KiB is read whole, in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
         self.send_in_order(&mut CheckedReader(&mut reader), sink)
     }
@@ -112,20 +113,20 @@ impl OpenOptions {
         let sent = self.send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {
-            // The error of a file that was cut says more with its length.
+            // The error of a truncated file says more with its length.
             Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
                 return Err(or_other(error.in_format(format.name), other));
             }
             Err(_) => {}
             Ok(sent) => sent?,
         }
-        // The index is read again as that of any file, so that it has the same checks, errors and warnings.
+        // The index is read again like any file's, with the same checks, errors and warnings.
         let file = self.clone().format(format).read(FileStorage::Headers(stream.finish()?), None);
         let file = file.map_err(|error| or_other(error, other))?;
         self.finish(file)
     }
 
-    /// Sends the tensors of a stream as they come. The inner error is that of the sink.
+    /// Sends the tensors of a stream as they come. The inner error is an error of the sink.
     fn send_tensors(
         &self,
         reader: &mut Reader<'_>,
@@ -148,8 +149,8 @@ impl OpenOptions {
         Ok(Ok(()))
     }
 
-    /// Reads a pipe or a device into memory. If its format can be read in order, it is, so that anything else than a
-    /// whole file ends this at once.
+    /// Reads a pipe or a device into memory. Its format is read in order if possible, so that malformed input ends this
+    /// early.
     pub(super) fn hold(&self, mut stream: impl Read, path: &Path) -> Result<FileStorage> {
         let mut begin = Vec::new();
         (&mut stream).take(BEGIN).read_to_end(&mut begin)?;
@@ -158,14 +159,14 @@ impl OpenOptions {
         let format = match self.format {
             _ if is_whole || is_json => None,
             Some(format) => Some(format),
-            // A name alone decides nothing: it may be that of a link to an endless device.
+            // A name alone decides nothing: it may link to an endless device.
             None => match detect(&mut FileStart(&begin), None) {
                 Err(error)
                     if matches!(error.kind(), ErrorKind::UnknownFormat { .. } | ErrorKind::NotTensors { .. }) =>
                 {
                     return Err(error);
                 }
-                // What tells formats apart can be at the end.
+                // The bytes that distinguish the formats can be at the end.
                 _ => detect(&mut FileStart(&begin), Some(path)).ok(),
             },
         };
@@ -182,7 +183,7 @@ impl OpenOptions {
         Ok(FileStorage::Memory(Box::new(held.bytes)))
     }
 
-    /// Checks the limit of payloads of a stream that is so short that it was read whole.
+    /// Checks the payload limit of a short stream that was read whole.
     fn check_payloads(&self, file: &File) -> Result<()> {
         let limit = self.limits.payload;
         let Some(tensor) = file.tensors().find(|tensor| tensor.payload_bytes() > limit) else { return Ok(()) };
@@ -218,17 +219,17 @@ impl<R: Read> Read for HeldStream<R> {
     }
 }
 
-/// Returns the error that says what a stream is instead, if it is known. Otherwise, that it cannot be read in order,
-/// too.
+/// Returns the error that names the actual kind of a stream, if recognized. Otherwise adds that the stream cannot be
+/// read in order.
 fn or_other(error: Error, other: Option<Error>) -> Error {
     if error.category() == Category::Io { error } else { other.unwrap_or(error) }
 }
 
-/// The tensor of a stream that comes next.
+/// The next tensor of a stream.
 struct NextTensor<'a, 'de> {
     reader: RefCell<&'a mut Reader<'de>>,
     i: usize,
-    /// The error of the stream, which ends all reading whatever the sink makes of it.
+    /// The error of the stream, which ends reading even if the sink ignores it.
     failure: Cell<Option<Error>>,
 }
 

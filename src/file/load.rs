@@ -24,8 +24,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A type that borrows, such as one of `ArrayView`s, does not compile here, as the file is closed in the end.
-/// [`File::load`] takes one, of a file that stays open.
+/// A borrowing type, such as a struct of `ArrayView`s, does not compile here, because the file is closed in the end.
+/// Use [`File::load`] with an open file instead.
 ///
 /// # Errors
 ///
@@ -62,7 +62,7 @@ pub fn load_tensor(path: impl AsRef<Path>, name: &str) -> Result<Tensor> {
     OpenOptions::new().tensor(path.as_ref(), name)
 }
 
-/// Opens the file and closes it here, so that the crates of users compile neither.
+/// Opens and closes the file here, so that the crates of users compile neither.
 fn load_with(
     path: &Path,
     node: fn() -> Node,

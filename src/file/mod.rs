@@ -73,7 +73,7 @@ pub use tensor::FileTensor;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A file is [`Tensors`], so [`save`] takes it, which converts it.
+/// A file implements [`Tensors`], so [`save`] converts it.
 pub struct File {
     path: Option<PathBuf>,
     format: &'static Format,
@@ -81,7 +81,7 @@ pub struct File {
     index: Index,
     /// The metadata, if it was read with the index.
     metadata: Option<FileMetadata>,
-    /// The place of the file among those of a model, if it states it and is opened alone.
+    /// The file's place in a model of several files, if it is stated and the file is opened alone.
     #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "files are opened one by one"))]
     part: Option<FilePart>,
     limits: Limits,
@@ -89,7 +89,7 @@ pub struct File {
     shards: Shards,
 }
 
-/// The files that were opened as one; empty for a single file.
+/// The files opened as one; empty for a single file.
 #[derive(Debug, Default)]
 struct Shards {
     /// The paths of the parts of the storage.
@@ -108,9 +108,9 @@ impl File {
     /// The file is mapped into memory when a tensor is first borrowed, if the system supports it. All else is read at
     /// positions. See [`OpenOptions`] for more.
     ///
-    /// A mapped file must not change while it is open. If another program makes it shorter, reading past the new end
-    /// kills the process (`SIGBUS`). [`save`] never does that, as it replaces files. If other programs may, open the
-    /// file with
+    /// A mapped file must not change while it is open. If another program truncates it, reading past the new end kills
+    /// the process (`SIGBUS`). [`save`] never does so, because it replaces files. If other programs may, open the file
+    /// with
     /// [`Backend::Positioned`]: reading is an error then.
     ///
     /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
@@ -118,9 +118,9 @@ impl File {
     /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved
     /// to a path is opened by that path.
     ///
-    /// A directory is that of a checkpoint of Hugging Face. It opens its `model.safetensors`, or else the index
-    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns which one
-    /// was opened.
+    /// A directory is opened as a checkpoint of Hugging Face: its `model.safetensors`, or else the index
+    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns the
+    /// opened file.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -142,10 +142,10 @@ impl File {
         OpenOptions::new().open(path)
     }
 
-    /// Opens a file that is in memory: a `Vec<u8>`, an `Arc<[u8]>`, a `&'static [u8]` such as `include_bytes!` gives,
-    /// or any other type that holds bytes. Nothing is copied; tensors can be borrowed from the file.
+    /// Opens a file in memory: a `Vec<u8>`, an `Arc<[u8]>`, a `&'static [u8]` from `include_bytes!`, or any other byte
+    /// container. Nothing is copied; tensors can be borrowed from the file.
     ///
-    /// The bytes must stay the same while the file is open. If they do not, tensors are errors or other numbers.
+    /// The bytes must stay the same while the file is open. Otherwise, reads give errors or wrong numbers.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -166,8 +166,8 @@ impl File {
         OpenOptions::new().from_bytes(file)
     }
 
-    /// Opens a file that a reader gives, from its start to its end. Each tensor is read when it is asked for, by one
-    /// thread at a time. Nothing can be borrowed.
+    /// Opens a file from a reader, from start to end. Each tensor is read on demand, by one thread at a time. Nothing
+    /// can be borrowed.
     ///
     /// The reader need not be buffered. [`open`](Self::open) is faster for files on disk.
     ///
@@ -204,8 +204,7 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the path that was opened; `None` for bytes in memory. If a directory was opened, it is the path of the
-    /// file in it.
+    /// Returns the opened path; `None` for bytes in memory. For a directory, it is the path of the file inside.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -237,8 +236,8 @@ impl File {
         self.format
     }
 
-    /// Returns the format whose extension the file has, if it is of another format. The content decides how a file is
-    /// read; the extension of its name only if the content could be of several formats or of none.
+    /// Returns the format of the file's extension, if it differs from the actual format. The content decides how a file
+    /// is read; the extension only decides between several possible formats, or without a recognized one.
     ///
     /// ```
     /// use tensorfile::{File, Tensor, TensorMap, ten};
@@ -271,8 +270,8 @@ impl File {
         self.storage.len()
     }
 
-    /// Returns the metadata. It is read now, unless opening the file has read it, as in formats in which it is a part
-    /// of the index. Its [warnings](Self::warnings) are those of the whole file.
+    /// Returns the metadata. It is read now, unless it is a part of the index. Its [warnings](Self::warnings) cover the
+    /// whole file.
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
@@ -313,9 +312,8 @@ impl File {
         Ok(metadata)
     }
 
-    /// Compares the checksums of all parts of the file that no tensor has for itself, such as the pickle of a
-    /// checkpoint of PyTorch, or a storage of which tensors are parts. Reading a tensor compares the checksum of a part
-    /// that is all its own.
+    /// Compares the checksums of all parts of the file not belonging to a single tensor, such as the pickle of a
+    /// PyTorch checkpoint, or a storage with several tensors. Reading a tensor compares the checksum of its own part.
     ///
     /// Only `npz` and `pytorch` have checksums, and a file of PyTorch may have none. They find accidents, not intent.
     ///
@@ -354,7 +352,7 @@ impl File {
         self.index.len()
     }
 
-    /// Returns whether there is no tensor.
+    /// Returns whether there are no tensors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -433,7 +431,7 @@ impl File {
         Ok(FileTensor::new(self, self.find(name)?))
     }
 
-    // A result that is returned takes longer than a part of the function that looks at it.
+    // Inlined: returning the result takes longer than inspecting it in place.
     #[inline(always)]
     fn find(&self, name: &str) -> Result<usize> {
         if self.index.has_repeated_names() {
@@ -511,7 +509,7 @@ impl File {
         self.get(name)?.array()
     }
 
-    /// Reads a part of a tensor, which has a range for each of its dims; see [`FileTensor::slice`].
+    /// Reads a part of a tensor, given by a range for each of its dims; see [`FileTensor::slice`].
     ///
     /// ```
     /// use ndarray::{Array2, array};
@@ -533,8 +531,8 @@ impl File {
 
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// The index is compared with `T`: before any payload is read, or, if all payloads together have up to 16 MiB and
-    /// no progress is reported, once one was found that does not fit.
+    /// The index is compared with `T` first, before any payload is read. If all payloads together have up to 16 MiB and
+    /// no progress is reported, this happens only after the first mismatch.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -560,13 +558,12 @@ impl File {
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one that was made with the
-    /// shapes of its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
+    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one made with the shapes
+    /// of its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
     ///
-    /// The index is [compared](Self::report_like) with the value first, so a file that does not fit changes nothing.
-    /// Arrays that are in row-major order keep their memory, in structs, `Option`s, `Vec`s, maps and pointers to them
-    /// alone, if the file stores their payloads as they are: of the same dtype, not packed, and without a checksum. All
-    /// others are replaced.
+    /// The index is [compared](Self::report_like) with the value first, so a mismatch changes nothing. Row-major arrays
+    /// keep their memory, in structs, `Option`s, `Vec`s, maps and unshared pointers, if the file stores their payloads
+    /// unchanged: in the same dtype, not packed, and without a checksum. Other arrays are replaced.
     ///
     /// ```
     /// use ndarray::{Array1, Array2, array};
@@ -598,7 +595,7 @@ impl File {
     /// # Errors
     ///
     /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`],
-    /// the value is partly the old and partly the new one.
+    /// the value is partly old and partly new.
     pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
         let ranges = self.check(&T::schema(), Some(&*value))?;
         let count = self.count(&ranges);
@@ -630,8 +627,8 @@ impl File {
         self.compare::<T>().report
     }
 
-    /// Compares the index of the file with a value: with its type, and with the tensors that the value would be saved
-    /// as. Their shapes may be known at run time only. No payload is read.
+    /// Compares the index of the file with a value: with its type, and with the tensors it would be saved as. Their
+    /// shapes may be known only at run time. No payload is read.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -657,8 +654,8 @@ impl File {
         self.compare_like(&T::schema(), Some(value)).report
     }
 
-    /// Returns the tensors that a type does not take, in the order of the file. Loading `T` skips them if it allows
-    /// unknown tensors.
+    /// Returns the tensors without a place in a type, in file order. Loading `T` skips them if it allows unknown
+    /// tensors.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -756,7 +753,7 @@ impl File {
         ended.map_err(|error| self.place(error))
     }
 
-    /// Loads a value of the type `node`. A file that does not fit it is found by comparing both, without reading.
+    /// Loads a value of type `node`. A mismatch is found by comparing both, without reading.
     fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         if self.progress.is_none() && self.is_small() {
             // Comparing takes as long as reading, and is only needed to say what does not fit.
@@ -787,7 +784,7 @@ impl File {
         self.read(index, count, &mut |deserializer| deserializer.load_with(node, load))
     }
 
-    /// Returns whether the payloads are so few bytes that they are read before they are compared with a type.
+    /// Returns whether the payloads are small enough to be read before the comparison with a type.
     fn is_small(&self) -> bool {
         const SMALL: usize = 16 << 20;
 
@@ -811,7 +808,7 @@ impl File {
             #[cfg(feature = "shards")]
             storage => {
                 let mut metadata = self.metadata_in(storage, self.metadata.as_ref())?;
-                // A part that says so itself has a warning.
+                // A part with a stated number has its own warning.
                 let path = self.path.as_ref().filter(|_| self.part.is_none());
                 metadata.warnings.extend(path.and_then(|path| shards::part_warning(path)));
                 Ok(metadata)
@@ -821,7 +818,7 @@ impl File {
         }
     }
 
-    /// Adds the format, the path, and the shard that an error is in.
+    /// Adds the format, the path, and the shard of an error.
     fn place(&self, error: Error) -> Error {
         let error = match error.offset().and_then(|offset| self.shard(offset)) {
             Some((path, start)) => error.in_shard(path, start),
@@ -834,7 +831,7 @@ impl File {
         }
     }
 
-    /// Returns the shard with an offset of the storage, and the offset that it begins at.
+    /// Returns the shard at an offset of the storage, and its start.
     fn shard(&self, offset: u64) -> Option<(&Path, u64)> {
         let (i, start) = self.storage.part(offset)?;
         Some((self.shards.paths.get(i)?, start))
@@ -848,7 +845,7 @@ impl File {
         compare_like(schema, &self.index, MetadataSource::OfFile(self), value)
     }
 
-    /// Compares the index with a schema, and with a value. Returns the ranges that will be read.
+    /// Compares the index with a schema, and with a value. Returns the ranges to be read.
     fn check(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Result<Vec<Range<u64>>> {
         let Comparison { report, payloads, .. } = self.compare_like(schema, value);
         if report.is_ok() {

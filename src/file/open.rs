@@ -1,3 +1,5 @@
+//! Opens files: storage backends, limits, renames, and models in several files.
+
 use std::fs;
 use std::io::{self, Read, Seek};
 use std::path::Path;
@@ -35,17 +37,17 @@ use crate::tensor::Tensor;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Backend {
-    /// The file is mapped into memory when a tensor is first borrowed from it. If that fails, or without the feature
+    /// The file is mapped into memory when a tensor is first borrowed from it. If mapping fails, or without the feature
     /// `mmap`, it is read at positions. This is the default.
     ///
-    /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the end
-    /// of a file that became shorter kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it
-    /// replaces it by another. If other programs may change the file, use `Positioned`. `bool`s are not borrowed from a
-    /// mapping, but copied and checked, as another byte than 0 and 1 would be undefined behavior.
+    /// A mapped file must not change while it is open: borrowed tensors would change with it, and access past the new
+    /// end of a truncated file kills the process (`SIGBUS`). [`save`](super::save()) never changes a file; it replaces
+    /// it. If other programs may change the file, use `Positioned`. `bool`s are copied and checked, never borrowed from
+    /// a mapping, because a byte other than 0 and 1 would be undefined behavior.
     #[default]
     Mapped,
-    /// Each tensor is read from the file when it is asked for. Nothing can be borrowed. If the file changes, reads give
-    /// an error or other numbers.
+    /// Each tensor is read from the file on demand. Nothing can be borrowed. If the file changes, reads give errors or
+    /// wrong numbers.
     Positioned,
 }
 
@@ -118,9 +120,9 @@ impl OpenOptions {
         self
     }
 
-    /// Calls a function while a file is loaded whole: after each tensor, and when all is loaded. Bytes are those of the
-    /// payloads, as they are stored; borrowed ones count as read. [`File::deserialize`] does not know before which
-    /// tensors its type skips, and counts them at the end.
+    /// Calls a function while a file is loaded whole: after each tensor, and at the end. The bytes are payload bytes as
+    /// stored; borrowed ones count as read. [`File::deserialize`] cannot foresee which tensors its type skips, and
+    /// counts them at the end.
     ///
     /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the call with
     /// [`ErrorKind::Cancelled`], as in [`SaveOptions::progress`](super::SaveOptions::progress).
@@ -139,8 +141,7 @@ impl OpenOptions {
         self
     }
 
-    /// Turns [warnings](File::warnings) of these kinds into errors: a file that has one is not opened. By default, none
-    /// is denied.
+    /// Turns [warnings](File::warnings) of these kinds into errors when a file is opened. By default, none is denied.
     ///
     /// ```
     /// use tensorfile::report::WarningKind;
@@ -159,10 +160,10 @@ impl OpenOptions {
         self
     }
 
-    /// Renames tensors by rules, those of the program's `--rename`: a file of other software, or of an older model,
-    /// then loads into a struct without an attribute for each name. Keys of metadata stay.
+    /// Renames tensors by rules, as `--rename` of the program does: a file of other software, or of an older model,
+    /// then loads into a struct without an attribute for each name. Metadata keys stay unchanged.
     ///
-    /// A rule that renames no tensor, and two tensors of one name, are an error of opening the file.
+    /// Opening fails if a rule renames no tensor, or if two tensors get the same name.
     ///
     /// ```
     /// use ndarray::{Array1, array};
@@ -192,8 +193,8 @@ impl OpenOptions {
     }
 
     /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
-    /// [limit](Limits::held), and no further than its first bytes if those are of no format.
-    /// [`read_in_order`](Self::read_in_order) reads one without holding it. A socket is an error.
+    /// [limit](Limits::held), and only if its first bytes are of a known format. [`read_in_order`](Self::read_in_order)
+    /// reads one without holding it. A socket is an error.
     ///
     /// ```
     /// use tensorfile::file::Backend;
@@ -215,7 +216,7 @@ impl OpenOptions {
         self.open_path(path).and_then(|file| self.finish(file)).map_err(|error| error.in_file(path))
     }
 
-    /// Returns the file with the names that it is to have, unless it has a warning of a kind that is denied.
+    /// Returns the file with renamed tensors, unless it has a denied warning.
     pub(super) fn finish(&self, file: File) -> Result<File> {
         let mut file = self.check_warnings(file)?;
         if !self.renames.is_empty() {
@@ -264,7 +265,7 @@ impl OpenOptions {
         self.with_other_parts(storage, path, contents)
     }
 
-    /// Returns a file, with the other parts of its model if they lie next to it.
+    /// Returns a file, joined with the remaining parts of its model if they are next to it.
     fn with_other_parts(&self, storage: FileStorage, path: &Path, contents: Contents) -> Result<File> {
         let file = self.file(storage, Some(path), contents);
         #[cfg(feature = "shards")]
@@ -276,7 +277,7 @@ impl OpenOptions {
         Ok(file)
     }
 
-    /// Opens the other files of a model that state their numbers, as one file with the one that is open.
+    /// Opens the remaining numbered files of a model, and joins all of them.
     #[cfg(feature = "shards")]
     fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
         let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
@@ -293,7 +294,7 @@ impl OpenOptions {
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
-    /// Opens a file that may be closed until it is read.
+    /// Opens a file that may be closed between reads.
     #[cfg(feature = "shards")]
     fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
         let (file, metadata) =
@@ -302,7 +303,7 @@ impl OpenOptions {
         self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
-    /// Opens a file that is in memory, as [`File::from_bytes`] does.
+    /// Opens a file in memory, as [`File::from_bytes`] does.
     ///
     /// ```
     /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
@@ -320,7 +321,7 @@ impl OpenOptions {
         self.finish(self.read(FileStorage::Memory(Box::new(file)), None)?)
     }
 
-    /// Opens a file that a reader gives, as [`File::from_reader`] does.
+    /// Opens a file from a reader, as [`File::from_reader`] does.
     ///
     /// ```
     /// use std::io::Cursor;
@@ -339,7 +340,7 @@ impl OpenOptions {
         self.finish(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
-    /// Makes the storage of an open file, whose metadata is returned: the path may lead to another by now.
+    /// Makes the storage of an open file with its metadata: the path may lead to a different file by now.
     fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
         let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };
         Ok((storage, metadata))
@@ -363,7 +364,7 @@ impl OpenOptions {
     /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
     #[cfg(feature = "shards")]
     fn open_shards(&self, mut storage: FileStorage, mut version: FileVersion, path: &Path) -> Result<File> {
-        /// Enough for a writer that does nothing but save.
+        /// Enough even for a writer that saves continuously.
         const ATTEMPTS: u32 = 100;
 
         let mut attempt = 0;
@@ -393,7 +394,7 @@ impl OpenOptions {
 
     #[cfg(feature = "shards")]
     fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
-        // Nothing waits for a pipe that an index names.
+        // A pipe named by an index must not block.
         let (file, metadata) = open_regular(path).map_err(|error| {
             if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -432,7 +433,7 @@ impl OpenOptions {
         Ok(Contents { format, index, metadata, part })
     }
 
-    /// Reads a tensor, and of the index no more than leads to it, as far as the format allows that.
+    /// Reads a tensor, and only the part of the index that leads to it, if the format allows.
     pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
         if !self.denied.is_empty() || !self.renames.is_empty() {
             return self.open(path)?.tensor(name);
@@ -484,7 +485,7 @@ impl OpenOptions {
         self.file_at_random(storage, path, contents)
     }
 
-    /// A file that is still read as its index is, at random.
+    /// A file still read at random, as for its index.
     fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         let Contents { format, index, metadata, part } = contents;
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
@@ -493,7 +494,7 @@ impl OpenOptions {
     }
 }
 
-/// Opens a file of any kind but a directory. Its metadata is that of the file that was opened.
+/// Opens a file of any kind except a directory. The metadata belongs to the opened file.
 fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
     let file = fs::File::open(path).map_err(|error| explain_open(path, error))?;
     let metadata = file.metadata()?;
@@ -503,7 +504,7 @@ fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
     Ok((file, metadata))
 }
 
-/// The parts of a file that are read to open it.
+/// The parts of a file read for opening it.
 struct Contents {
     format: &'static Format,
     index: Index,

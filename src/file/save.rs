@@ -1,3 +1,5 @@
+//! Saves values by path: plans the file, writes it next to the path, and renames it.
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,19 +17,19 @@ use crate::write::{Encode, Plan, WriteOptions};
 /// Saves a value to a file, in the format of the path's extension.
 ///
 /// On success the file is complete and on disk. On failure the old file is unchanged. The new file is written next to
-/// the path, flushed to disk and renamed. It gets the permissions of the old file, if there is one. On Linux and macOS,
-/// it also gets the access control list of Linux and the extended attributes of the user, as far as they can be set. A
-/// symbolic link is followed. Programs that have the old file open or mapped keep the old content. It is an error if
-/// the folder does not allow new files, if the old file is read-only for all, or if the path is not a regular file.
+/// the path, flushed to disk and renamed. It gets the permissions of the old file, if there is one, and on Linux and
+/// macOS also its access control list (Linux) and its user's extended attributes, as far as they can be set. A symbolic
+/// link is followed. Programs with the old file open or mapped keep the old content. It is an error if the folder does
+/// not allow new files, if the old file is read-only for all, or if the path is not a regular file.
 ///
-/// A process that is killed leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes
-/// it, if the file system has locks: a writer holds the lock of its file while it lives.
+/// A killed process leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it, if
+/// the file system has locks: a writer holds the lock of its file while it lives.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
-/// open [`File`](super::File), which converts it, or any other [`Tensors`]; a plain serde value is passed in a
-/// [`SerdeValue`](crate::SerdeValue). Tensors, the names that the format stores, and fields with `#[tensor(metadata)]`
-/// are saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Names that the
-/// format has no room for are embedded, in one more tensor; see [`WriteOptions::embed_names`].
+/// open [`File`](super::File) to convert, or any other [`Tensors`]; a plain serde value is passed in a
+/// [`SerdeValue`](crate::SerdeValue). Tensors, the names supported by the format, and fields with `#[tensor(metadata)]`
+/// are saved, but not the metadata of a [`File`](super::File): [`WriteOptions::keep_metadata`] keeps it. Unsupported
+/// names are embedded in an extra tensor; see [`WriteOptions::embed_names`].
 ///
 /// ```
 /// use tensorfile::{File, Tensor, TensorMap};
@@ -126,7 +128,7 @@ impl SaveOptions {
         self
     }
 
-    /// Sets options for a format that is chosen at run time.
+    /// Sets options for a format chosen at run time.
     ///
     /// ```
     /// use tensorfile::{SaveOptions, TensorMap, WriteOptions};
@@ -192,18 +194,17 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is checked before anything is written: a file that appears while the new one is written is replaced.
+    /// It is checked before anything is written: a file created during the save is replaced.
     #[must_use]
     pub fn no_replace(mut self, no_replace: bool) -> Self {
         self.no_replace = no_replace;
         self
     }
 
-    /// Sets whether files are flushed to disk before they get their names, which is the default.
+    /// Sets whether files are flushed to disk before they are renamed, which is the default.
     ///
-    /// Without this, saving takes less time, as the system writes the files to disk later. A process that is killed
-    /// still leaves the old file or the new one, but if the system stops before, as when its power fails, the file may
-    /// be cut or lost.
+    /// Without flushing, saving takes less time, because the system writes the files to disk later. A killed process
+    /// still leaves the old file or the new one, but after a power failure the file may be truncated or lost.
     ///
     /// ```
     /// use tensorfile::{SaveOptions, TensorMap};
@@ -333,7 +334,7 @@ impl SaveOptions {
     ///
     /// # Errors
     ///
-    /// As [`save`](Self::save), except for those of the file system.
+    /// As [`save`](Self::save), except errors of the file system.
     pub fn plan<T: Tensors + ?Sized>(&self, path: impl AsRef<Path>, value: &T) -> Result<SavePlan> {
         self.plan_tensors(path.as_ref(), &ByRef(value))
     }
@@ -358,7 +359,7 @@ impl SaveOptions {
         }
     }
 
-    // A tensor that cannot be stored is found before a file is made.
+    // Unsupported tensors are found before a file is created.
     fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<PlannedFiles> {
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
@@ -375,7 +376,7 @@ impl SaveOptions {
     }
 }
 
-/// A value that [`SaveOptions::plan`] has checked: the size of its files is known, and nothing is written yet.
+/// A value checked by [`SaveOptions::plan`]: the size of its files is known, and nothing is written yet.
 ///
 /// ```
 /// use ndarray::Array1;
@@ -431,7 +432,7 @@ impl SavePlan {
         }
     }
 
-    /// Saves the value, as [`SaveOptions::save`] does. It must be the one that was planned.
+    /// Saves the value, as [`SaveOptions::save`] does. It must be the planned one.
     ///
     /// # Errors
     ///
@@ -440,7 +441,7 @@ impl SavePlan {
         self.planned.save(&self.path, &ByRef(value), &self.options)
     }
 
-    /// Writes the value to a writer instead of the path. It must be the one that was planned.
+    /// Writes the value to a writer instead of the path. It must be the planned one.
     ///
     /// ```
     /// use tensorfile::{SaveOptions, TensorMap, ten};
@@ -520,7 +521,7 @@ impl PlannedFiles {
     }
 }
 
-/// Tensors of a type whose size is not known.
+/// Tensors of an unsized type.
 struct ByRef<'a, T: ?Sized>(&'a T);
 
 impl<T: Tensors + ?Sized> Tensors for ByRef<'_, T> {

@@ -1,4 +1,4 @@
-//! Parts of tensors, as the runs of bytes that they consist of.
+//! Parts of tensors, as runs of bytes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -10,7 +10,8 @@ use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 pub(super) struct TensorSlice<'a> {
     /// The bytes of an element, or of a block.
     element: usize,
-    /// The number of elements in a block, of which the last dim has whole ones. The next three are in blocks.
+    /// The number of elements in a block. The last dim consists of whole blocks, and the next three fields count in
+    /// blocks.
     block: usize,
     shape: Cow<'a, Shape>,
     strides: Vec<usize>,
@@ -44,7 +45,7 @@ impl<'a> TensorSlice<'a> {
         dims.into()
     }
 
-    /// Returns the runs of bytes of the part, in the order in which they are stored.
+    /// Returns the byte runs of the part, in stored order.
     pub(super) fn runs(&self) -> Runs {
         Runs::new(self)
     }
@@ -68,7 +69,7 @@ impl<'a> TensorSlice<'a> {
         runs.find(|run| (run.to..run.to + len).contains(&i)).map_or(i, |run| run.from + (i - run.to))
     }
 
-    /// Copies the part of a payload to `part`, which is as long as the part, in row-major order.
+    /// Copies the part of a payload to `part`, in row-major order. Both have the same length.
     pub(super) fn copy(&self, payload: &[u8], part: &mut [u8]) {
         self.copy_from(payload, 0, part);
     }
@@ -82,12 +83,11 @@ impl<'a> TensorSlice<'a> {
 
     /// Reads the part of a payload to `part`, in row-major order. `read` fills bytes from an offset in the payload on.
     ///
-    /// Runs that are near to each other are read with one call. At most twice the bytes of the rows that the part
-    /// touches are read.
+    /// Runs close together are read with one call. At most twice the bytes of the touched rows are read.
     pub(super) fn read(&self, read: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>, part: &mut [u8]) -> Result<()> {
         let (mut runs, mut ahead) = (self.runs(), self.runs());
         let len = runs.len;
-        // Between two runs that are in the same row or in neighbouring ones there are fewer bytes than a row has.
+        // Between two runs in the same or in neighbouring rows, there are fewer bytes than in a row.
         let gap = len.max(self.row_bytes()).min(FARTHEST);
         let mut window = Vec::new();
         let mut next = ahead.next();
@@ -118,16 +118,15 @@ impl<'a> TensorSlice<'a> {
     /// Returns the bytes of a whole row as it is stored: of all elements along the innermost dim.
     fn row_bytes(&self) -> usize {
         let innermost = self.strides.iter().zip(self.shape.iter()).filter(|(_, dim)| **dim > 1).min();
-        // The dims of an empty tensor can be so large that a row is not a number of bytes.
+        // The dims of an empty tensor can be so large that the bytes of a row overflow.
         innermost.map_or(1, |(_, dim)| *dim).saturating_mul(self.element)
     }
 }
 
-/// The largest number of bytes between two runs that are read with one call. Reading more takes longer than another
-/// call.
+/// The largest gap between two runs read with one call. Reading a longer gap takes longer than a second call.
 const FARTHEST: usize = 16 << 10;
 
-/// The most bytes that are read with one call, if they are more than one run.
+/// The most bytes read with one call for several runs.
 const WINDOW: usize = 1 << 20;
 
 /// A run of bytes.
@@ -139,7 +138,7 @@ pub(super) struct Run {
     pub(super) to: usize,
 }
 
-/// The runs of bytes of a part, in the order in which they are stored. All have the same length.
+/// The byte runs of a part, in stored order. All have the same length.
 #[derive(Debug)]
 pub(super) struct Runs {
     /// The length of a run in bytes.
@@ -155,7 +154,7 @@ pub(super) struct Runs {
 impl Runs {
     fn new(part: &TensorSlice<'_>) -> Self {
         if part.ranges.iter().any(Range::is_empty) {
-            // The other dims can be so large that their product is not a number of bytes.
+            // The remaining dims can be so large that their product overflows.
             return Self { len: 0, dims: Vec::new(), indices: Vec::new(), next: Run { from: 0, to: 0 }, left: 0 };
         }
         let to = part.ranges.iter().map(ExactSizeIterator::len).collect::<Shape>().row_major_strides();
@@ -166,7 +165,7 @@ impl Runs {
             .collect();
         let mut dims: Vec<(usize, usize, usize)> = sorted::values(dims, &mut |one, other| other.1.cmp(&one.1));
         let mut len = part.element;
-        // Inner dims that are contiguous on both sides are in one run.
+        // Inner dims contiguous on both sides form one run.
         while let Some(&(dim, from, to)) = dims.last()
             && from == len
             && to == len
@@ -300,7 +299,7 @@ mod tests {
     }
 
     /// Reads a part of a tensor of bytes, compares it with the elements one by one, and returns the number of calls and
-    /// the bytes that they read.
+    /// of bytes read.
     fn read(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, usize) {
         let info = info(dims, order);
         let payload: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();
@@ -353,7 +352,7 @@ mod tests {
                 for parts in 1..5 {
                     let ranges = dims.map(|dim| dim / (parts + 1)..dim.div_ceil(parts));
                     let (_, bytes) = read(&dims, &order, &ranges);
-                    // The innermost dim that has a stride, and all indices of the others.
+                    // The innermost dim with a stride, and all indices of the remaining dims.
                     let innermost = order.iter().rev().map(|dim| usize::from(*dim)).find(|dim| dims[*dim] > 1).unwrap();
                     let others = (0..3).filter(|dim| *dim != innermost).map(|dim| ranges[dim].len());
                     let rows = others.product::<usize>() * dims[innermost];

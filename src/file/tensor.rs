@@ -114,8 +114,7 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Returns the byte range of the payload in its file, which may be a shard. In an archive the payload may be
-    /// compressed there.
+    /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -134,14 +133,14 @@ impl<'f> FileTensor<'f> {
         range.start - start..range.end - start
     }
 
-    /// Returns the path of the file with the payload: that of the [`File`] or of a shard; `None` for bytes in memory.
+    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory.
     #[must_use]
     pub fn path(&self) -> Option<&'f Path> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
     }
 
-    /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) is then that
-    /// of the compressed bytes.
+    /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) then spans
+    /// the compressed bytes.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, npz};
@@ -157,8 +156,8 @@ impl<'f> FileTensor<'f> {
         self.entry().is_compressed()
     }
 
-    /// Returns whether the elements are big-endian in the file, as those of numpy and PyTorch can be. They are swapped
-    /// as they are read.
+    /// Returns whether the elements are big-endian in the file, as numpy and PyTorch allow. They are swapped during
+    /// reading.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -172,8 +171,8 @@ impl<'f> FileTensor<'f> {
         self.entry().is_big_endian()
     }
 
-    /// Returns whether the payload is decoded as it is read, so that it cannot be borrowed. Compressed and big-endian
-    /// payloads are encoded, and so are tensors of PyTorch whose elements are not next to each other.
+    /// Returns whether the payload is decoded during reading, and so cannot be borrowed. Compressed and big-endian
+    /// payloads are encoded, and so are PyTorch tensors with gaps between elements.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -222,7 +221,7 @@ impl<'f> FileTensor<'f> {
     /// became shorter.
     pub fn read(&self) -> Result<Tensor> {
         let (info, range) = (self.info(), self.span());
-        // Pages of a mapping that are touched for the first time take longer, and the system reads far past them.
+        // The first access to a page of a mapping takes longer, and the system reads far past it.
         let is_read = self.file.storage.reads_faster(range.start, range.end - range.start);
         if !is_read && let Some(bytes) = self.bytes() {
             let bytes = bytes?;
@@ -238,7 +237,7 @@ impl<'f> FileTensor<'f> {
         self.checked(buffer)
     }
 
-    /// Returns memory for a tensor of `len` bytes, which this one or a part of it is read into.
+    /// Returns memory of `len` bytes for reading this tensor or a part of it.
     fn zeros(&self, info: &TensorInfo, len: usize) -> Result<Buffer> {
         self.check_memory(len)?;
         Buffer::try_zeroed(info.unit_bytes(), len).map_err(|invalid| self.locate(invalid))
@@ -259,7 +258,7 @@ impl<'f> FileTensor<'f> {
         }
     }
 
-    /// Returns a tensor of a payload that was read, after its checks. A checksum is compared, if there is one.
+    /// Checks the payload, and its checksum if there is one, and returns the tensor.
     fn checked(&self, mut payload: Buffer) -> Result<Tensor> {
         let entry = self.entry();
         if entry.has_checksum() {
@@ -288,15 +287,15 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, if the payload has to be
-    /// decoded, or if the elements are `bool` and the file is mapped: another process could change them to bytes that
-    /// are not a `bool`.
+    /// As [`read`](Self::read), and [`ErrorKind::Unsupported`] if the file is not in memory, if the payload needs
+    /// decoding, or if the elements are `bool` and the file is mapped: another process could change them to an invalid
+    /// `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
         self.plain_view().map_or_else(|| self.check_view(), Ok)
     }
 
-    /// Borrows a tensor that is in memory, if any bytes are valid.
-    // A part of each view, which takes less time than a call.
+    /// Borrows a tensor in memory whose bytes are valid by any value.
+    // Inlined into each view: a call would take longer.
     #[inline(always)]
     pub(super) fn plain_view(&self) -> Option<TensorView<'f>> {
         let entry = self.entry();
@@ -305,7 +304,7 @@ impl<'f> FileTensor<'f> {
         is_plain.then(|| TensorView::from_checked(Cow::Borrowed(entry.info()), bytes))
     }
 
-    /// Borrows a tensor whose payload could be invalid, or says why it cannot be borrowed.
+    /// Borrows a tensor with a possibly invalid payload, or reports why it cannot be borrowed.
     #[cold]
     fn check_view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
@@ -375,7 +374,7 @@ impl<'f> FileTensor<'f> {
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Refuses to read elements of an unknown dtype into a type that holds more than bytes.
+    /// Refuses to read elements of an unknown dtype into a type other than bytes.
     #[inline]
     fn check_elements(&self, node: fn() -> Node) -> Result<()> {
         match self.info().unknown_dtype() {
@@ -407,8 +406,8 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), [`ErrorKind::Truncated`] if the payload has fewer bytes from there on, and
-    /// [`ErrorKind::Unsupported`] if it has to be decoded or has a checksum, which is of all of it.
+    /// As [`read`](Self::read), [`ErrorKind::Truncated`] if the payload has fewer bytes after the offset, and
+    /// [`ErrorKind::Unsupported`] if it needs decoding or has a checksum, which covers the whole payload.
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         if self.entry().has_codec() || self.entry().has_checksum() {
             let what = "read a part of a payload that is packed or has a checksum".to_owned();
@@ -420,15 +419,15 @@ impl<'f> FileTensor<'f> {
             return Err(self.locate(Error::new(ErrorKind::Truncated { needed, left }).at(start.saturating_add(offset))));
         }
         self.file.storage.read_at(start + offset, bytes).map_err(|error| self.locate(error))?;
-        // Sparse tensors, whose payload does not begin with an element, have no bools.
+        // Sparse tensors, whose payload does not begin with an element, are never bools.
         let first = usize::try_from(offset).unwrap_or(usize::MAX);
         self.entry().normalize(bytes, first).map_err(|invalid| self.locate(invalid))
     }
 
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
-    /// Only the bytes of the part are read, or up to twice the bytes of the rows that it touches if that takes fewer
-    /// calls. A compressed tensor is decoded up to the last byte of the part; its checksum, which is of all of it, is
+    /// Only the bytes of the part are read, or up to twice the bytes of the touched rows if this saves calls. A
+    /// compressed tensor is decoded up to the last byte of the part; its checksum covers the whole payload, and is
     /// compared only if the part is the whole tensor.
     ///
     /// ```
@@ -450,10 +449,9 @@ impl<'f> FileTensor<'f> {
         self.read_part(ranges).map_err(|error| self.locate(error))
     }
 
-    /// Writes the elements to `out` in row-major order, in any order that the file has them. Sparse tensors are written
-    /// as they are stored.
+    /// Writes the elements to `out` in row-major order, from any stored order. Sparse tensors are written as stored.
     ///
-    /// A tensor in another order that is not in memory is read whole.
+    /// A tensor in another order, if not in memory, is read whole.
     ///
     /// ```
     /// use ndarray::{Array2, ShapeBuilder};
@@ -472,7 +470,7 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// Errors of `out`, and those of [`read`](Self::read) as [`io::Error`].
+    /// Errors of `out`, and of [`read`](Self::read) as [`io::Error`].
     pub fn write_row_major_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let Layout::DimOrder(order) = self.layout() else { return self.write_to(out) };
         let element = self.dtype().block_bytes();
@@ -546,7 +544,7 @@ impl<'f> FileTensor<'f> {
             }
             let start = self.span().start;
             if self.file.storage.len() < self.span().end {
-                // Reports that the payload is cut short before memory is taken for the part.
+                // Reports a truncated payload before allocating the part.
                 return self.read();
             }
             let mut buffer = self.zeros(&info, len)?;
@@ -567,7 +565,7 @@ impl<'f> FileTensor<'f> {
         Ok(Tensor::from_checked(info, buffer))
     }
 
-    /// Returns the error for an element of a part that was read. The element is named by its place in the whole tensor.
+    /// Returns the error for an element of a part. It names the element's place in the whole tensor.
     #[cold]
     fn locate_in_part(&self, part: &TensorSlice<'_>, invalid: InvalidTensor) -> Error {
         let InvalidTensor::Value { dtype, element, found } = invalid else { return self.locate(invalid) };
@@ -594,9 +592,8 @@ impl<'f> FileTensor<'f> {
 }
 
 impl TensorData for FileTensor<'_> {
-    /// Returns the payload, if it is in memory. That of a sparse tensor with wrong coordinates, one with a checksum,
-    /// and bools of other bytes than 0 and 1 are left to [`write_to`](Self::write_to), which checks them and says what
-    /// is wrong.
+    /// Returns the payload, if it is in memory. Sparse tensors with wrong coordinates, payloads with a checksum, and
+    /// bools other than 0 and 1 are left to [`write_to`](Self::write_to), which checks them and reports errors.
     fn as_bytes(&self) -> Option<&[u8]> {
         if self.entry().has_checksum() || self.may_become_invalid() {
             return None;

@@ -1,10 +1,11 @@
+//! The warnings of an open file.
+
 use super::{ByteMap, File, FileTensor, is_aligned};
 use crate::error::{Result, Short, Warning, WarningKind};
 
 impl File {
-    /// Returns the oddities of the file, which can be read all the same: those of its metadata, and those that its
-    /// index shows. They are the same as in the [metadata](Self::metadata), whose types are not read for them. No
-    /// payload is read.
+    /// Returns the oddities of the readable file, from its metadata and its index. They equal the warnings of
+    /// [`metadata`](Self::metadata), but the types of entries are not read for them. No payload is read.
     ///
     /// ```
     /// use tensorfile::report::WarningKind;
@@ -26,14 +27,14 @@ impl File {
         Ok(warnings)
     }
 
-    /// Returns the warnings that need no more than the index.
+    /// Returns the warnings from the index alone.
     pub(super) fn index_warnings(&self) -> impl Iterator<Item = Warning> {
         [extension(self), repeated_names(self), unknown_dtypes(self), alignment(self), gap(self)].into_iter().flatten()
     }
 }
 
 fn extension(file: &File) -> Option<Warning> {
-    // The path of shards is that of their index.
+    // The path of shards leads to their index.
     let named = file.misnamed_as().filter(|_| file.shards().is_empty())?;
     let text = format!("the file is {}, but its extension is that of {}", file.format().name, named.name);
     Some(Warning::new(WarningKind::Extension, text))
@@ -46,7 +47,7 @@ fn repeated_names(file: &File) -> Option<Warning> {
     if !file.index.has_repeated_names() {
         return None;
     }
-    // A name leads to the first tensor that has it. A set of all names would take more memory than the index.
+    // A name leads to its first tensor. A set of all names would take more memory than the index.
     let is_first = |tensor: &FileTensor<'_>| file.position(tensor.name()) == Some(tensor.position());
     let mut names: Vec<&str> = file.tensors().filter(|tensor| !is_first(tensor)).map(|tensor| tensor.name()).collect();
     let first = *names.first()?;

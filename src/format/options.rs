@@ -106,8 +106,8 @@ impl<E: HasFormat> Options<E> {
 impl<E: HasFormat + Encode + 'static> Options<E> {
     /// Serializes a value into a file in memory.
     ///
-    /// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors
-    /// and 64 KiB is made in one pass, in which its memory may grow.
+    /// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and
+    /// 64 KiB is made in one pass instead, and its memory may grow.
     ///
     /// # Errors
     ///

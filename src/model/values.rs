@@ -58,7 +58,7 @@ impl<'de> FromTensors<'de> for Tensor {
 /// Makes or finds the memory for bytes of a tensor.
 type Share<'s, 'de> = dyn FnMut(&'de [u8], &TensorInfo) -> Result<Arc<Buffer>> + 's;
 
-/// Loads a tensor. `share` makes or finds the memory for bytes that are borrowed from the file.
+/// Loads a tensor. `share` makes or finds the memory for borrowed bytes.
 fn load_tensor<'de>(
     source: &mut (dyn Source<'de> + '_),
     spec: &TensorSpec,
@@ -101,7 +101,7 @@ impl Entries for TensorMap {
 }
 
 impl<'de> FromTensors<'de> for TensorMap {
-    /// Tensors that share bytes in a file in memory share them in the map too.
+    /// Tensors with shared bytes in a file in memory share them in the map too.
     fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
         let mut map = Self::new();
         let mut shared: HashMap<(usize, usize), Arc<Buffer>> = HashMap::new();
@@ -110,7 +110,7 @@ impl<'de> FromTensors<'de> for TensorMap {
                 map.reserve(source.expected_entries());
             }
             let tensor = load_tensor(source, &TensorSpec::ANY.shared(), &mut |bytes, info| {
-                // Bytes that live as long as the file are the same bytes if they have the same address.
+                // Bytes with the lifetime of the file are equal if their addresses are.
                 let place = (bytes.as_ptr().addr(), bytes.len());
                 Ok(match shared.entry(place) {
                     Entry::Occupied(known) => Arc::clone(known.get()),
@@ -180,7 +180,7 @@ impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
     }
 }
 
-/// Implements the traits for numbers, which are tensors of rank 0. Lists of numbers are tensors of rank 1.
+/// Implements the traits for numbers, as tensors of rank 0. Lists of numbers are tensors of rank 1.
 macro_rules! numbers {
     ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
         $(number!($class $scalar);)*

@@ -1,3 +1,5 @@
+//! Reads BTF: the offset table, then the records in any order.
+
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -15,7 +17,7 @@ use crate::tensor::{Layout, TensorInfo, sorted};
 pub(super) struct Reader {
     /// The offset table, once it is read. Empty again once all records of a file were read.
     offsets: Option<RecordOffsets>,
-    /// The number of records of the table that were read.
+    /// The number of table entries already read.
     count: usize,
     /// The last record, from its header to the end of its payload.
     last: Option<Range<u64>>,
@@ -57,7 +59,7 @@ impl IndexReader for Reader {
         let offsets = self.take_offsets(file, limits)?;
         let count = offsets.len();
         self.offsets = Some(offsets);
-        // Records that are not in order are checked together.
+        // Records out of order are checked together.
         Ok((self.len.is_some() && self.unordered.is_none()).then_some(count))
     }
 
@@ -75,7 +77,7 @@ impl IndexReader for Reader {
     }
 }
 
-/// The offset table. That of one record needs no allocation.
+/// The offset table. A single offset needs no allocation.
 type RecordOffsets = SmallVec<[u64; 1]>;
 
 /// A header as it is stored, of a dense tensor of up to four dims.
@@ -116,11 +118,11 @@ impl KnownHeader {
     }
 }
 
-/// The number of records that are looked for at once on a slow disk.
+/// The number of records fetched at once from a slow disk.
 const AHEAD: usize = 64;
 
 impl Reader {
-    /// Takes the offset table, which is read first.
+    /// Reads the offset table, once.
     fn take_offsets(&mut self, file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
         if let Some(offsets) = self.offsets.take() {
             return Ok(offsets);
@@ -181,7 +183,7 @@ impl Reader {
                 if let Layout::Coo { .. } = info.layout {
                     self.found.add_coo_layout(layout);
                 }
-                // The header of a tensor of an unknown dtype does not tell its length.
+                // The header of a tensor with an unknown dtype does not determine its length.
                 if info.layout == Layout::RowMajor
                     && i + 1 < offsets.len()
                     && let Some(known) = KnownHeader::new(cursor.passed(), &payload)
@@ -198,14 +200,14 @@ impl Reader {
         }
         self.last = Some(record);
         self.count += 1;
-        // The first records tell whether it pays.
+        // The first records show whether it pays.
         if i % AHEAD == 1 {
             file.will_read(&mut offsets.iter().copied().skip(i + 1).take(AHEAD));
         }
         header.push(index, None, payload)
     }
 
-    /// Checks that a record does not begin within the one before, which would send a stream backwards.
+    /// Checks that a record does not begin within the previous one, which would move a stream backwards.
     fn check_start(&self, offset: u64) -> Result<()> {
         match &self.last {
             Some(before) if before.contains(&offset) && before.start != offset => {
@@ -227,7 +229,7 @@ fn read_header(cursor: &mut Cursor<'_>, limits: &Limits, end: Option<u64>) -> Re
     Ok((info, layout, payload))
 }
 
-/// Finds the tensors of a small file, whose records follow one another.
+/// Finds the tensors of a small file with contiguous records.
 pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     let (count, offsets) = file.as_chunks::<8>().0.split_first()?;
     let count = usize::try_from(u64::from_le_bytes(*count)).ok().filter(|count| *count <= SmallIndex::MOST)?;
@@ -319,7 +321,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
 ///
 /// TFRT and this crate write records in order. A file in another order is recognized by its extension only.
 pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
-    /// The number of offsets that are looked at.
+    /// The number of offsets inspected.
     const ENOUGH: u64 = 512;
     let Some(len) = file.file_len() else { return false };
     let mut cursor = Cursor::new(file, 0);

@@ -1,3 +1,5 @@
+//! The header of a BTF record, and the tags of the dtypes.
+
 use super::FORMAT;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -6,7 +8,7 @@ use crate::read::Cursor;
 use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, dtypes, tags_of};
 use crate::write::put_dims;
 
-/// The tags of the dtypes that the format can store.
+/// The tags of the supported dtypes.
 const TAGS: &[(u8, Dtype)] = &[
     (0, Dtype::I8),
     (1, Dtype::I16),
@@ -20,7 +22,7 @@ const TAGS: &[(u8, Dtype)] = &[
     (9, Dtype::U64),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const TAG_OF: [Option<u8>; Dtype::ALL.len()] = tags_of(TAGS);
@@ -51,8 +53,8 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
 
 /// Reads a record up to its payload. Returns also the layout number.
 ///
-/// `end` is where the record ends at the latest, if that is known. Without it, the end of an unknown dtype is not
-/// known.
+/// `end` is an upper bound for the end of the record, if known. Without it, a payload of an unknown dtype has no known
+/// end.
 pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -> Result<(TensorInfo, u8)> {
     let start = cursor.offset();
     let rank = cursor.u64()?;

@@ -15,12 +15,11 @@
 //!
 //! # Names
 //!
-//! The format stores no names. A value is written depth first in the order of its fields, and read back by position:
-//! dtypes and shapes are checked at every step, and decide which `Option`s are present and how long lists are. If they
-//! leave a choice, the result is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess.
-//! [`Options::embed_names`] adds a last tensor of bytes that holds all names. Other readers see it as a tensor, this
-//! crate takes the names from it. In a file without names, the last tensor must not begin as such a list does, which is
-//! an error when it is written.
+//! The format stores no names. A value is written depth first in field order, and read back by position: dtypes and
+//! shapes are checked at every step, and decide which `Option`s are present and how long lists are. If they leave a
+//! choice, the result is [`ErrorKind::Ambiguous`](crate::ErrorKind::Ambiguous), not a guess. [`Options::embed_names`]
+//! adds a last tensor of bytes with all names. Other readers see it as a tensor, this crate takes the names from it. In
+//! a file without names, the last tensor must not look like such a list, which is an error on write.
 //!
 //! # Deviations
 //!
@@ -28,10 +27,10 @@
 //!   written.
 //! - The document gives COO the layout number 2, TFRT's code 1. Both are read. 2 is written, or 1 with
 //!   [`Options::tfrt_coo`]. TFRT's code skips tensors with the number 2.
-//! - The document does not mention the order of records. They are read in any order, with gaps between them and with
-//!   offsets that two tensors share, as TFRT does. They are written in order and adjacent, the last one padded too, as
+//! - The document does not mention the order of records. As in TFRT, they are read in any order, with gaps, and with
+//!   offsets shared by two tensors. They are written in order and adjacent, including padding after the last one, as
 //!   TFRT does.
-//! - Bytes that belong to no record, between the records or after the last one, are ignored, as TFRT does.
+//! - Bytes outside of all records, between them or after the last one, are ignored, as TFRT does.
 //! - Old writers left garbage in the six reserved bytes. Any value is read, zeros are written.
 //! - TFRT crashes on, or misreads, dims that overflow and offsets outside of the file. These are errors, and so are
 //!   records that overlap, offsets into the offset table, and dims above 2⁶³ − 1, which TFRT reads as negative.
@@ -72,7 +71,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -85,8 +84,8 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 
 /// Serializes a value into a BTF file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
-/// 64 KiB is made in one pass, in which its memory may grow.
+/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
+/// KiB is made in one pass instead, and its memory may grow.
 ///
 /// ```
 /// use tensorfile::{TensorView, btf};
@@ -100,8 +99,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 ///
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -159,16 +157,16 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two embedded names are the same.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a BTF file.
 ///
-/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
-/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
+/// they are needed. The reader is read up to 256 KiB past the last tensor.
 ///
 /// ```
 /// use tensorfile::{Tensor, TensorView, btf};

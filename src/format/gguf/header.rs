@@ -5,7 +5,7 @@ use crate::read::Cursor;
 use crate::tensor::{Dtype, Shape, TensorInfo, dtypes, tags_of};
 use crate::write::{FileLayout, PlannedTensors};
 
-/// The numbers of the types that the format can store.
+/// The numbers of the supported types.
 const TAGS: &[(u32, Dtype)] = &[
     (0, Dtype::F32),
     (1, Dtype::F16),
@@ -44,7 +44,7 @@ const TAGS: &[(u32, Dtype)] = &[
     (42, Dtype::Q2_0),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const TAG_OF: [Option<u32>; Dtype::ALL.len()] = tags_of(TAGS);

@@ -13,7 +13,7 @@ use crate::limits::Limits;
 use crate::read::Codec;
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo, dtypes};
 
-/// The type codes of the dtypes that can be stored.
+/// The type codes of the supported dtypes.
 const CODES: &[(&str, Dtype)] = &[
     ("b1", Dtype::Bool),
     ("i1", Dtype::I8),
@@ -82,7 +82,7 @@ const NAMES: &[(&str, Dtype)] = &[
     ("float8_e8m0fnu", Dtype::F8E8M0),
 ];
 
-/// The dtypes that can be stored.
+/// The supported dtypes.
 pub(super) const DTYPES: &[Dtype] = &dtypes::<_, { CODES.len() }>(CODES);
 
 /// The highest rank that numpy supports.

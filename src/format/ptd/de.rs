@@ -1,3 +1,5 @@
+//! Reads PTD files of all generations: segments, tensors, and the checks of both.
+
 use std::ops::Range;
 
 use indexmap::IndexMap;
@@ -46,7 +48,7 @@ impl IndexReader for Reader {
     }
 }
 
-/// Checks that the file continues to `end`. The length of a stream is not known before.
+/// Checks that the file continues to `end`. The length of a stream is not known in advance.
 fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
     match file.file_len() {
         Some(len) if len < end => Err(Error::new(ErrorKind::Truncated { needed: end - len, left: 0 }).at(len)),
@@ -59,11 +61,11 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct FlatbufferContents {
     pub(super) metadata: Metadata,
-    /// A warning about tensors that cannot be read.
+    /// A warning about unreadable tensors.
     odd: Option<Warning>,
-    /// A tensor with bytes begins before the end of others.
+    /// Some tensor with bytes begins before the end of an earlier one.
     goes_back: bool,
-    /// The first name that has a NUL in it.
+    /// The first name with a NUL.
     pub(super) name_with_nul: Option<String>,
     /// The end of the index and of all segments.
     pub(super) end: u64,
@@ -131,7 +133,7 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) ->
     }
 }
 
-/// Finds the tensors of a small file of the generation that is written today.
+/// Finds the tensors of a small file of the current generation.
 pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     let (mut slice, mut memory, len) = (Slice::new(file), Vec::new(), file.len() as u64);
     let flatbuffer = Flatbuffer::read(&mut slice, &mut memory).ok()?;
@@ -155,7 +157,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     (parser.end() <= len).then_some(())
 }
 
-/// Refuses a version that is not among `known`.
+/// Refuses a version not among `known`.
 fn check_version(root: &Table<'_>, known: &[u32], expected: &str) -> Result<u32> {
     let version = root.u32(VERSION)?;
     if known.contains(&version) {
@@ -176,17 +178,17 @@ struct FlatbufferParser<'a> {
     places: SmallVec<[u64; 1]>,
     /// The end of the tensors with bytes.
     end_of_bytes: u64,
-    /// One of those begins before the end of others. If none does, no two overlap, and a stream can be read tensor by
-    /// tensor.
+    /// Some tensor begins before the end of an earlier one. Otherwise no two overlap, and a stream can be read tensor
+    /// by tensor.
     goes_back: bool,
-    /// The last headers of tensors that take a whole segment.
+    /// The most recent headers of tensors with a whole segment.
     last: LastHeaders<StoredHeader<'a>>,
-    /// The number of tensors whose segments have another length than they take, and a warning about the first.
+    /// The number of tensors whose length differs from their segment's, and a warning about the first.
     of_another_length: usize,
     odd: Option<Warning>,
 }
 
-/// The header of a tensor that takes a whole segment, as it is stored.
+/// The header of a tensor with a whole segment, as stored.
 struct StoredHeader<'a> {
     /// The offset of the table with the fields.
     table: u64,
@@ -204,7 +206,7 @@ struct LayoutFields<'a> {
 }
 
 impl<'a> LayoutFields<'a> {
-    /// Reads the fields, the first of which is `first`.
+    /// Reads the fields, starting with `first`.
     fn read(table: &Table<'a>, first: usize) -> Result<Self> {
         Ok(Self {
             scalar_type: table.i8(first + tensor_layout::SCALAR_TYPE)?,
@@ -226,16 +228,16 @@ struct Found<'a> {
     place: SegmentPart,
 }
 
-/// The bytes of a segment that a tensor takes.
+/// The bytes of a tensor in its segment.
 enum SegmentPart {
     /// All.
     Whole,
-    /// Those from an offset on, and if the file states it, the number of bytes. These are the fields of both.
+    /// The bytes from an offset on, and if stated, their number. These are the field numbers of both.
     From { offset: usize, size: Option<usize> },
 }
 
 impl<'a> Found<'a> {
-    /// A tensor of the generation that is written today, which takes a whole segment.
+    /// A tensor of the current generation, with a whole segment.
     // A part of what is done for each tensor.
     #[inline(always)]
     fn named(table: Table<'a>) -> Result<Self> {
@@ -368,7 +370,7 @@ impl<'a> FlatbufferParser<'a> {
         Ok(())
     }
 
-    /// Checks that the number of tensors is within the limits.
+    /// Checks the number of tensors against the limits.
     fn check_count(&self, tensors: usize) -> Result<()> {
         match tensors as u64 {
             found if found > self.limits.tensors => {
@@ -425,7 +427,7 @@ impl<'a> FlatbufferParser<'a> {
         {
             return Ok((ReadHeader::Alike(*alike), segment.clone()));
         }
-        // The bytes that the file states: without them, the end of an unknown dtype is not known.
+        // The stated number of bytes: without it, a payload of an unknown dtype has no known end.
         let stated = match found.place {
             SegmentPart::Whole => Some(segment_bytes),
             SegmentPart::From { size, .. } => size.map(|field| found.table.u64(field)).transpose()?,
@@ -463,7 +465,8 @@ impl<'a> FlatbufferParser<'a> {
         Ok((ReadHeader::New(info), range))
     }
 
-    /// Returns an unknown tensor for one whose segment has another length than it takes. The others can be read.
+    /// Returns an unknown tensor in place of one whose length differs from its segment's. The remaining tensors can be
+    /// read.
     fn of_another_length(&mut self, name: &str, info: &TensorInfo, segment_bytes: u64) -> TensorInfo {
         let takes = info.payload_bytes().unwrap_or(usize::MAX);
         self.of_another_length += 1;
@@ -478,7 +481,7 @@ impl<'a> FlatbufferParser<'a> {
         TensorInfo::unknown_in("", &format!("{}, of another length", info.dtype), &[], info.shape.clone(), bytes)
     }
 
-    /// Returns the dtype, shape and layout of a tensor from the fields of a table, the first of which is `first`.
+    /// Returns the dtype, shape and layout of a tensor from the fields of a table, starting with `first`.
     ///
     /// `stated` is the number of bytes of the tensor, if the file states it.
     fn info(
@@ -587,7 +590,7 @@ fn too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
-/// Checks that any two tensors have all bytes in common, or none.
+/// Checks that any two tensors have either the same bytes or none in common.
 fn check_overlaps(index: &Index) -> Result<()> {
     let range = |i: usize| index.entry(i).range();
     let key = |i: usize| (range(i).start, range(i).end);

@@ -1,4 +1,4 @@
-//! Metadata as the entries that all formats share.
+//! Metadata as entries, the form common to all formats.
 
 use super::metadata::KEYS;
 use super::{Compatibility, FORMAT, Options, Version, de};

@@ -5,10 +5,10 @@ use crate::storage::ReadAt;
 
 /// The index of a file as a flatbuffer.
 ///
-/// The header is injected after the first eight bytes, which have the offset of the root. If the file states how long
-/// the header is, it is no part of the flatbuffer: the C++ writer may make it of any length, and the parts of the
-/// flatbuffer are aligned only without it. All references but that to the root are distances, so the bytes after it are
-/// read by themselves.
+/// The header is injected after the first eight bytes, which hold the offset of the root. If the file states the length
+/// of the header, the header is not part of the flatbuffer: the C++ writer allows any length, and the parts of the
+/// flatbuffer are aligned only without it. All references except the one to the root are relative, so the bytes after
+/// the header are read as a flatbuffer of their own.
 #[derive(Debug)]
 pub(super) struct Flatbuffer<'a> {
     pub(super) frame: Frame,

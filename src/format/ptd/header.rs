@@ -1,3 +1,5 @@
+//! The frame of a PTD file: magic, header, and the tags of the dtypes.
+
 use flatbuffers::FlatBufferBuilder;
 
 use crate::error::{Error, ErrorKind, Result, cannot_store};
@@ -5,9 +7,9 @@ use crate::model::embedded_names::find_nul;
 use crate::tensor::{Dtype, dtypes, tags_of};
 use crate::write::BuiltTable;
 
-/// The numbers of the dtypes that the format can store: the scalar types of ExecuTorch, which are those of PyTorch.
+/// The numbers of the supported dtypes: the scalar types of ExecuTorch and PyTorch.
 ///
-/// Those of complex dtypes and the like are left out.
+/// Complex dtypes and other unsupported ones are left out.
 const SCALAR_TYPES: &[(i8, Dtype)] = &[
     (0, Dtype::U8),
     (1, Dtype::I8),
@@ -34,7 +36,7 @@ const SCALAR_TYPES: &[(i8, Dtype)] = &[
     (29, Dtype::U64),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { SCALAR_TYPES.len() }>(SCALAR_TYPES);
 
 const SCALAR_TYPE_OF: [Option<i8>; Dtype::ALL.len()] = tags_of(SCALAR_TYPES);
@@ -42,7 +44,7 @@ const SCALAR_TYPE_OF: [Option<i8>; Dtype::ALL.len()] = tags_of(SCALAR_TYPES);
 /// The largest dim: sizes are signed numbers of 32 bits.
 pub(super) const MAX_DIM: u64 = i32::MAX as u64;
 
-/// Returns the scalar type of a dtype that can be stored.
+/// Returns the scalar type of a supported dtype.
 pub(super) fn scalar_type(dtype: Dtype) -> i8 {
     SCALAR_TYPE_OF[dtype as usize].expect("the plan was checked")
 }
@@ -54,7 +56,7 @@ pub(super) fn dtype(scalar_type: i8) -> Option<Dtype> {
 /// The kind of file, by its identifier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
-    /// `FT01`, which ExecuTorch reads and writes.
+    /// `FT01`, read and written by ExecuTorch.
     FlatTensor,
     /// `DT01`, of the RFC before it.
     Data,
@@ -78,7 +80,7 @@ impl Family {
     /// Ends a flatbuffer with the offset of the root, the identifier, and zeros in the place of the [header](write).
     /// Returns the buffer, and the position in it where the file begins.
     pub(super) fn finish(self, mut out: FlatBufferBuilder<'_>, root: BuiltTable) -> (Vec<u8>, usize) {
-        // The offset of the root, which is written last, counts these too.
+        // The offset of the root, written last, includes the header.
         for _ in 0..self.header_bytes() / 8 {
             out.push(0_u64);
         }
@@ -87,7 +89,7 @@ impl Family {
         out.collapse()
     }
 
-    /// Returns the length of the header that we write, padding included.
+    /// Returns the length of our header, including padding.
     fn header_bytes(self) -> u64 {
         match self {
             Family::FlatTensor => 48,
@@ -104,13 +106,13 @@ impl Family {
     }
 }
 
-/// The length of root offset and identifier, after which the header is injected.
+/// The length of root offset and identifier. The header is injected after them.
 pub(super) const BEFORE_HEADER: u64 = 8;
 
 /// The minimum length of a file: ExecuTorch reads this many bytes before it looks at them.
 pub(super) const HEAD: usize = 64;
 
-/// The maximum length of a flatbuffer, whose offsets are signed 32-bit numbers.
+/// The maximum length of a flatbuffer: its offsets are signed 32-bit numbers.
 pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
 
 /// The frame of a file: the places of its flatbuffer and of its segments.
@@ -121,14 +123,14 @@ pub(super) struct Frame {
     /// it.
     pub(super) injected: u64,
     pub(super) flatbuffer_end: u64,
-    /// The offset from which the offsets of segments count.
+    /// The start of the data. Offsets of segments are relative to it.
     pub(super) base: u64,
     /// The end of all segments, if the file states it.
     pub(super) end: Option<u64>,
 }
 
 impl Frame {
-    /// Reads the frame from the first bytes of a file of length `len`, if that is known.
+    /// Reads the frame from the first bytes of a file of length `len`, if known.
     pub(super) fn parse(head: &[u8; HEAD], len: Option<u64>) -> Result<Self> {
         let identifier = bytes_at(head, 4);
         let family = [Family::FlatTensor, Family::Data]
@@ -199,14 +201,14 @@ impl Frame {
 
     /// Returns whether a file of `len` bytes ends with its `segments` bytes of data, but the base is somewhere else.
     fn is_base_past_the_data(&self, segments: u64, len: u64) -> bool {
-        /// The alignment of the data that ExecuTorch 0.6 and 0.7 write.
+        /// The alignment of data written by ExecuTorch 0.6 and 0.7.
         const WRITTEN: u64 = 16;
         let data = self.flatbuffer_end.checked_next_multiple_of(WRITTEN);
         self.family == Family::FlatTensor
             && data.is_some_and(|data| data < self.base && len.checked_sub(data) == Some(segments))
     }
 
-    /// Returns the offset of the first byte that a segment can have.
+    /// Returns the lowest possible offset of a segment.
     pub(super) fn first_byte(&self) -> u64 {
         self.flatbuffer_end.max(HEAD as u64)
     }

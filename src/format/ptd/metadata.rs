@@ -22,11 +22,11 @@ pub enum Version {
     EarlyFt01,
     /// `DT01`, the RFC's version 1.
     Dt01V1,
-    /// `DT01`, the RFC's version 2, which has [`Compatibility`].
+    /// `DT01`, the RFC's version 2, with [`Compatibility`].
     Dt01V2,
 }
 
-/// The model that a file belongs to, in the RFC's version 2.
+/// The model of a file, in the RFC's version 2.
 ///
 /// ```
 /// use tensorfile::ptd::Compatibility;
@@ -42,7 +42,7 @@ pub struct Compatibility {
     pub version: String,
     /// The quantization scheme of the model.
     pub quantization_scheme: String,
-    /// Any other description.
+    /// A free-form description.
     pub custom_description: String,
 }
 
@@ -73,6 +73,6 @@ pub struct Metadata {
     pub tensor_alignment: Option<u32>,
     /// The number of data segments.
     pub segments: usize,
-    /// The model that the file belongs to, if the file states it.
+    /// The model of the file, if stated.
     pub compatibility: Option<Compatibility>,
 }

@@ -24,39 +24,39 @@
 //!
 //! # Names
 //!
-//! Any name without NUL is stored. In ExecuTorch's C++ a name ends at a NUL, so it finds no such name: files that have
-//! one are read, and the metadata has a warning.
+//! Any name without NUL is stored. In ExecuTorch's C++ a name ends at a NUL, so it cannot find a name with a NUL: files
+//! with one are read, and the metadata has a warning.
 //!
 //! # Sharing
 //!
-//! Several names may have one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps
-//! that, and so do views. On write, tensors whose bytes are the same memory are stored once, such as clones of an
-//! `ArcArray`. So are tensors with `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], all tensors whose
-//! bytes are equal. Bytes are always compared before they are shared.
+//! Several names may share one segment, as tied weights do. A [`TensorMap`](crate::TensorMap) read from memory keeps
+//! the sharing, and so do views. On write, tensors with the same memory are stored once, such as clones of an
+//! `ArcArray`. So are tensors with `#[tensor(tied = "embed.weight")]`, and, with [`Options::dedup`], all tensors with
+//! equal bytes. Bytes are always compared before they are shared.
 //!
 //! # Memory order
 //!
-//! The index states the order of the dims in memory. Arrays and views read from a file get the strides that follow from
-//! it, without a copy. Arrays are written in row-major order. With [`Options::keep_dim_order`], or
-//! [`WriteOptions::keep_dim_order`](crate::WriteOptions::keep_dim_order), they are written in the order of their
-//! memory, such as NHWC.
+//! The index states the order of the dims in memory. Arrays and views read from a file get the corresponding strides,
+//! without a copy. Arrays are written in row-major order. With [`Options::keep_dim_order`], or
+//! [`WriteOptions::keep_dim_order`](crate::WriteOptions::keep_dim_order), they are written in memory order, such as
+//! NHWC.
 //!
 //! # Deviations
 //!
-//! - No released software writes `DT01`, so its frame is ours: that of `.pte` files, to which the RFC refers. Its
+//! - No released software writes `DT01`, so we chose the frame: the one of `.pte` files, to which the RFC refers. Its
 //!   header is `"eh00"`, the length 32, and as u64 the flatbuffer's size with the header, the offset of the segments
 //!   and their size. A header of 24 bytes, without the last, is read too.
 //! - ExecuTorch compares neither a layout with its segment nor a dim order with the rank. Both are checked, and so are
-//!   segments that leave the file, overlap without being the same, or lie in the index. A tensor whose segment has
-//!   another length than it takes is [unknown](crate::Layout::Unknown), with a warning; the others are read.
-//! - Of two entries of one name ExecuTorch's C++ takes the first, its Python the last. That is an error here.
-//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 write an offset of the segments that is past the data.
-//!   Such a file is refused, and the message says so.
+//!   segments that leave the file, overlap partially, or lie in the index. A tensor whose length differs from its
+//!   segment's is [unknown](crate::Layout::Unknown), with a warning; the remaining tensors are read.
+//! - Of two entries with one name, ExecuTorch's C++ takes the first, its Python the last. Here it is an error.
+//! - With a segment alignment of 128, ExecuTorch 0.6 and 0.7 write an offset of the segments past the data. Such a file
+//!   is refused with an explanation.
 //! - ExecuTorch crashes if sizes, dim orders or a list is missing. They are always written. If one is missing, it is
 //!   read as empty.
 //! - ExecuTorch writes a layout for each tensor. Here, all tensors of the same scalar type, sizes and dim order share
 //!   one in `FT01`, and sizes and dim order in `DT01`, as flatbuffers allow.
-//! - Flatbuffers that are not aligned in the file, as the C++ writer makes them for odd alignments, are read.
+//! - Flatbuffers misaligned in the file, as the C++ writer makes them for odd alignments, are read.
 //!
 //! # Limits
 //!
@@ -111,7 +111,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -119,8 +119,8 @@ fn defaults() -> &'static Options {
 
 /// Serializes a value into a PTD file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
-/// 64 KiB is made in one pass, in which its memory may grow.
+/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
+/// KiB is made in one pass instead, and its memory may grow.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -136,8 +136,7 @@ fn defaults() -> &'static Options {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
 /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -193,12 +192,12 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
 ///   shape take, or its dim order is not one of its rank.
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a file of ExecuTorch 0.5 or
-///   0.6, which does not state sizes.
+///   0.6 without stated sizes.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }

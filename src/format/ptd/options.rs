@@ -4,7 +4,7 @@ use super::ser::Encode;
 use super::{Compatibility, Version};
 use crate::format;
 
-/// The tensors that share a segment of a `DT01` file, to be loaded together. In `FT01` each tensor has its own segment.
+/// Which tensors share a segment of a `DT01` file, to be loaded together. In `FT01` each tensor has its own segment.
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]
 pub enum Segments {
@@ -13,8 +13,8 @@ pub enum Segments {
     PerTensor,
     /// All tensors are in one segment.
     One,
-    /// Tensors for whose names the function returns the same are in one segment. A segment ends before the first tensor
-    /// of another group, so a group that comes again gets another segment.
+    /// Tensors whose names have the same function result share a segment. A segment ends before the first tensor of
+    /// another group, so a returning group gets another segment.
     By(fn(&str) -> String),
 }
 
@@ -38,7 +38,7 @@ impl Options {
     /// Sets the generation to write. Default: [`Version::Dt01V2`] if the value has metadata, otherwise
     /// [`Version::Ft01`].
     ///
-    /// Metadata is refused by the others, and by this one if it is set.
+    /// Other versions refuse metadata, and so does this one if it is set explicitly.
     ///
     /// ```
     /// use tensorfile::{TensorMap, ptd};
@@ -87,7 +87,7 @@ impl Options {
         self
     }
 
-    /// Writes tensors in the order of their memory, if that is an order of their dims, instead of in row-major order.
+    /// Writes tensors in memory order instead of row-major order, if it is a permutation of their dims.
     ///
     /// ```
     /// use std::collections::BTreeMap;

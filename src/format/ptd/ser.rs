@@ -1,3 +1,5 @@
+//! Writes PTD files: lays out the segments and builds the flatbuffer.
+
 use std::sync::Arc;
 
 use flatbuffers::{FlatBufferBuilder, TableFinishedWIPOffset, Vector, WIPOffset};
@@ -21,7 +23,7 @@ use crate::write::{
 /// Writes the index, then the segments in order, each aligned.
 #[derive(Debug, Clone)]
 pub struct Encode {
-    /// `None` is the one that the metadata of the value needs, or else the default.
+    /// `None` for the version needed by the value's metadata, or else the default.
     pub(super) version: Option<Version>,
     pub(super) alignment: u32,
     pub(super) segments: Segments,
@@ -43,7 +45,7 @@ impl Default for Encode {
     }
 }
 
-/// The highest rank that a dim order can have, whose numbers are bytes.
+/// The highest rank for a dim order, whose numbers are bytes.
 pub(super) const MAX_RANK: usize = 255;
 
 impl write::Encode for Encode {
@@ -83,7 +85,7 @@ impl write::Encode for Encode {
                 *field = value.to_string();
             }
         }
-        // The only version with such fields. If another one was asked for, that is refused.
+        // The only version with such fields. An explicit choice of a different one is refused.
         encode.version.get_or_insert(Version::Dt01V2);
         Ok(Arc::new(encode))
     }
@@ -144,7 +146,7 @@ impl SmallFormat for Encode {
 
 /// Everything before the segments, and the places of the data.
 struct Front {
-    /// The buffer in which the flatbuffer was built, from its end.
+    /// The buffer of the flatbuffer, built from its end.
     bytes: Vec<u8>,
     /// The position of the first byte of the file in the buffer.
     start: usize,
@@ -203,7 +205,7 @@ impl Encode {
         self.version.unwrap_or_default()
     }
 
-    /// Refuses blobs, which were planned before metadata of the value made it a version without them.
+    /// Refuses blobs planned before the value's metadata required a version without them.
     fn check_blobs(&self, mut tensors: PlannedIter<'_>) -> Result<()> {
         if self.version() == Version::Ft01 {
             return Ok(());
@@ -270,7 +272,8 @@ impl Encode {
         }
     }
 
-    /// Returns an upper bound of the length of the index in bytes. Refuses one that may be too long for a flatbuffer.
+    /// Returns an upper bound for the length of the index in bytes. Refuses an index possibly too long for a
+    /// flatbuffer.
     fn index_bytes(&self, tensors: &PlannedIter<'_>) -> Result<usize> {
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
         let names = tensors.all_names().len() as u64;
@@ -328,7 +331,7 @@ impl SegmentLayout {
         Self { segments: SmallVec::with_capacity(segments), tensors: SmallVec::with_capacity(tensors), bytes: 0 }
     }
 
-    /// Adds a tensor after the others. Returns `None` if it ends past 2⁶⁴.
+    /// Adds the next tensor. Returns `None` if it ends past 2⁶⁴.
     fn add(&mut self, bytes: u64, starts_segment: bool, alignment: u32) -> Option<PlaceInSegment> {
         let start = align(self.bytes, alignment)?;
         self.bytes = start.checked_add(bytes)?;
@@ -369,7 +372,7 @@ const DIM: usize = 5;
 /// A finished vector of tables.
 type BuiltTables<'f> = WIPOffset<Vector<'f, flatbuffers::ForwardsUOffset<TableFinishedWIPOffset>>>;
 
-/// Values that are made once for all tensors with the same info, by the numbers of the infos.
+/// Values made once for all tensors with the same info, by info number.
 type ForInfos<T> = SmallVec<[Option<T>; 8]>;
 
 /// The dtype, shape and dim order of a tensor.
@@ -380,7 +383,7 @@ struct BuiltLayout<'f> {
     dim_order: WIPOffset<Vector<'f, u8>>,
 }
 
-// A builder begins at the end, and what a table refers to comes after it. Tensors are written from the last one to the
+// A builder works from the end, and a table comes before the parts it refers to. Tensors are written from last to
 // first, so that a reader goes through the file in one direction.
 
 /// The version of `FT01` is 0, as it is if it is absent.
@@ -470,7 +473,7 @@ fn write_layout<'f>(out: &mut FlatBufferBuilder<'f>, info: &TensorInfo) -> Built
 }
 
 impl BuiltLayout<'_> {
-    /// Adds the fields to a table, in which they follow one another.
+    /// Adds the fields to a table, with consecutive numbers.
     fn push(self, out: &mut FlatBufferBuilder<'_>, scalar_type: usize) {
         let field = |number| slot(scalar_type + number - tensor_layout::SCALAR_TYPE);
         out.push_slot_always(field(tensor_layout::DIM_ORDER), self.dim_order);

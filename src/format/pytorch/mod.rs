@@ -156,8 +156,8 @@ impl HasFormat for de::ReadOnly {
 ///   name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
 ///   [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::new().from_slice(file)
 }

@@ -15,7 +15,7 @@ use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo, dtypes, sorted, tags_of};
 use crate::write::{Planned, PlannedIter};
 
-/// The names of the dtypes that the format can store.
+/// The names of the supported dtypes.
 pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("BOOL", Dtype::Bool),
     ("U8", Dtype::U8),
@@ -41,7 +41,7 @@ pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("C64", Dtype::C64),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const TAG_OF: [Option<&str>; Dtype::ALL.len()] = tags_of(TAGS);

@@ -1,3 +1,5 @@
+//! Reads ten streams: the header of each tensor, one after another.
+
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -8,7 +10,7 @@ use crate::read::{Cursor, Index, IndexReader, LastHeaders, Message, SmallIndex};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, TensorInfo};
 
-/// Reads the headers of a stream of tensors, one after the other.
+/// Reads the headers of a stream of tensors in order.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     /// The number of tensors so far.
@@ -33,7 +35,7 @@ struct CommonHeader {
     chunks: u64,
 }
 
-/// The number of headers that are looked for at once on a slow disk.
+/// The number of headers fetched at once from a slow disk.
 const AHEAD: u64 = 64;
 
 impl IndexReader for Reader {
@@ -45,7 +47,7 @@ impl IndexReader for Reader {
         let (before, file_len) = (self.count, file.file_len());
         let mut last = LastHeaders::default();
         if file_len.is_none() {
-            // Messages that are at hand are read without this.
+            // Buffered messages are read without the index reader.
             (self.count, self.offset) = (index.count(), index.left_out.next_offset);
         }
         // The file may end between tensors, but not inside one or its padding.
@@ -89,7 +91,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     Some(())
 }
 
-/// Reads the header that bytes of a stream begin with, if all of it is there.
+/// Reads the header at the start of buffered bytes, if it is complete.
 pub(super) fn message(bytes: &[u8], limits: &Limits, message: &mut Message) -> Option<()> {
     let (name, payload_bytes) = header::read_common(bytes, limits, &mut message.info)?;
     message.name = header::text_of(name).unwrap_or_default().into_owned();
@@ -100,8 +102,8 @@ pub(super) fn message(bytes: &[u8], limits: &Limits, message: &mut Message) -> O
 }
 
 impl Reader {
-    /// Expects that tensors go on to be as long as the last two. Where the next header is stands in the last one only,
-    /// so a slow disk would otherwise look for one after the other.
+    /// Assumes equal lengths for the next tensors after two equal ones. The offset of each header depends on the one
+    /// before it, so a slow disk would otherwise fetch one at a time.
     fn look_ahead(&mut self, file: &mut dyn ReadAt) {
         if self.offset < self.expected {
             return;
@@ -123,8 +125,8 @@ impl Reader {
         })
     }
 
-    /// Adds a tensor whose header is one of the last, but for the name. Returns `None` if it is not, or passes the end
-    /// of the file.
+    /// Adds a tensor with a cached header, except for its name. Returns `None` if the header is new, or the payload
+    /// passes the end of the file.
     fn tensor_alike(
         &mut self,
         last: &LastHeaders<CommonHeader>,
@@ -186,7 +188,7 @@ impl Reader {
     }
 }
 
-/// Returns the end of the padding of a payload that begins at the cursor.
+/// Returns the end of the padding after a payload starting at the cursor.
 fn payload_end(cursor: &Cursor<'_>, length: u64) -> Result<u64> {
     let padded = length.checked_next_multiple_of(header::ALIGNMENT);
     let end = padded.and_then(|padded| cursor.offset().checked_add(padded));

@@ -1,3 +1,5 @@
+//! The header of a ten message: reading, writing, and the escapes in names.
+
 use std::borrow::Cow;
 
 use super::FORMAT;
@@ -18,13 +20,13 @@ pub(super) const COMMON_BYTES: usize = 16 + 64 + 16;
 /// The length of the longest name in bytes.
 pub(super) const NAME: usize = 8;
 
-/// The highest rank that the reference writers write.
+/// The highest rank written by the reference writers.
 pub(super) const MAX_RANK: usize = 9;
 
 /// The largest dim: dims are signed numbers.
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
-/// The names of the dtypes that the format can store.
+/// The names of the supported dtypes.
 const NAMES: &[([u8; 2], Dtype)] = &[
     (*b"f2", Dtype::F16),
     (*b"f4", Dtype::F32),
@@ -39,7 +41,7 @@ const NAMES: &[([u8; 2], Dtype)] = &[
     (*b"u8", Dtype::U64),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { NAMES.len() }>(NAMES);
 
 static NAME_OF: [Option<[u8; 2]>; Dtype::ALL.len()] = tags_of(NAMES);
@@ -89,7 +91,7 @@ pub(super) fn split_name(bytes: &[u8]) -> Option<(StoredName, AroundName<'_>)> {
     Some((StoredName(*name), (before, after.try_into().ok()?)))
 }
 
-/// Reads the length of the chunk that begins at the cursor.
+/// Reads the length of the chunk starting at the cursor.
 pub(super) fn read_length(cursor: &mut Cursor<'_>) -> Result<u64> {
     let offset = cursor.offset();
     let found = cursor.array()?;
@@ -131,12 +133,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>, limits: &Limits) -> Result<HeaderChu
     Ok(HeaderChunk { name, info, padding: length.next_multiple_of(ALIGNMENT) - length })
 }
 
-/// Reads the tensor from the header that bytes begin with, if it is like most, and returns its name and the length of
-/// the payload. `info` is that of a row-major tensor without dims, in its place: a struct that was just written takes
-/// long to move.
+/// Reads a common form of header from the start of `bytes`, and returns the name of the tensor and the length of its
+/// payload. `info` is a reused row-major tensor without dims: a struct just written takes long to move.
 ///
-/// Everything that [`read`] refuses is `None`, and some of what it takes. That the payload has the length of the tensor
-/// is checked afterwards.
+/// Returns `None` for everything refused by [`read`], and for uncommon headers. The length of the payload is checked
+/// against the tensor afterwards.
 #[inline]
 pub(super) fn read_common<'b>(
     bytes: &'b [u8],
@@ -186,9 +187,9 @@ fn unknown(stored: &[u8; 8], shape: Shape) -> TensorInfo {
     TensorInfo::unknown_in(FORMAT.name, &tag, stored, shape, 0)
 }
 
-/// Refuses a name that readers take for another one.
+/// Refuses a name that readers take for a different one.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
-    // A NUL at the end is one here too, or an escape, which begins with a backslash and ends with a zero.
+    // A NUL at the end may also be an escape, which begins with a backslash and ends with a zero.
     match name.as_bytes() {
         [] => {
             let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
@@ -207,8 +208,8 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     }
 }
 
-/// Returns the text for a name: the name itself, or escapes such as `\xff` if it is not UTF-8. So that all names stay
-/// different, names that look like escapes are escaped too. [`bytes_of`] is the inverse.
+/// Returns the text for a name: the name itself, or with escapes such as `\xff` if it is not UTF-8. To keep all names
+/// distinct, names that look like escapes are escaped too. [`bytes_of`] is the inverse.
 fn name_of(bytes: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(bytes) {
         Ok(name) if unescape(name).is_none() => Cow::Borrowed(name),
@@ -216,12 +217,12 @@ fn name_of(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Returns the bytes for a name that may have escapes.
+/// Returns the bytes for a name with possible escapes.
 pub(super) fn bytes_of(name: &str) -> Cow<'_, [u8]> {
     unescape(name).map_or(Cow::Borrowed(name.as_bytes()), Cow::Owned)
 }
 
-/// Returns the bytes of a name that has escapes because [`name_of`] could not return it as it was.
+/// Returns the bytes of a name whose escapes were added by [`name_of`].
 #[inline]
 fn unescape(name: &str) -> Option<Vec<u8>> {
     // Names are short.
@@ -270,7 +271,7 @@ fn bad_number(what: &'static str, found: impl Into<i128>, expected: &str) -> Err
 
 /// Writes the header chunk and the beginning of the data chunk.
 pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &mut Vec<u8>) {
-    /// Those of the longest contents, after the beginning of the chunk.
+    /// The words of the longest contents, after the beginning of the chunk.
     const WORDS: usize = (3 + MAX_RANK).next_multiple_of(LINE);
     const LINE: usize = 64 / size_of::<u64>();
     const { assert!((8 * LINE) as u64 == ALIGNMENT) };
@@ -298,7 +299,7 @@ pub(super) fn write(name: &str, info: &TensorInfo, payload_bytes: usize, out: &m
     out.extend_from_slice(words[..end + 2].as_flattened());
 }
 
-/// Returns the eight bytes of a header for a name that may have escapes.
+/// Returns the eight bytes in a header for a name with possible escapes.
 #[inline]
 fn name_bytes(name: &str) -> [u8; 8] {
     const ONES: u64 = u64::MAX / 0xff;

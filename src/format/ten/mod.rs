@@ -11,33 +11,32 @@
 //!
 //! # Specification
 //!
-//! `webdataset.tenbin`, from which the format comes. The Go package `ten` and `tensorcom` read and write it too. In
+//! `webdataset.tenbin`, the origin of the format. The Go package `ten` and `tensorcom` read and write it too. In
 //! WebDataset a member `name.ten` of a tar file holds a list of tensors, mostly without names.
 //!
 //! # Names
 //!
-//! A name takes up to 8 bytes. A tensor whose name is its position, as for the items of a list, is written without one.
-//! If no tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names).
-//! [`Options::embed_names`] writes names of any length into one more tensor at the end. A file that is cut right before
-//! it reads as one without names. In a file without names, the last tensor must not begin as such a list does, which is
-//! an error when it is written.
+//! A name takes up to 8 bytes. A tensor named by its position, such as a list item, is written without a name. If no
+//! tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names). [`Options::embed_names`]
+//! writes names of any length into an extra tensor at the end. A file cut right before it reads as a file without
+//! names. In a file without names, the last tensor must not look like such a list, which is an error on write.
 //!
-//! Names may repeat, as nothing in a stream is looked up by them: WebDataset writes such files. They are listed, and
-//! read by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes
-//! structs that follow each other. A struct or a map that is the whole file needs names that differ, as does writing.
+//! Names may repeat, because streams have no lookups by name: WebDataset writes such files. They are listed, and read
+//! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes consecutive
+//! structs. Reading a whole file as a struct or a map needs distinct names, as does writing.
 //!
 //! # Deviations
 //!
 //! - The reference writers refuse rank 10 and above, the readers accept it. It is read, not written.
-//! - Python's writer takes ASCII names only, Go's any bytes. Names that are not UTF-8 are read with escapes, `\xff`,
-//!   and written as the bytes that they were. So are names that look like such escapes: their backslashes are read as
-//!   `\\`. NULs inside of a name stay, those at its ends are stripped.
+//! - Python's writer takes ASCII names only, Go's any bytes. Names outside of UTF-8 are read with escapes, `\xff`, and
+//!   written back as the original bytes. Names that look like such escapes are escaped too: their backslashes are read
+//!   as `\\`. NULs inside of a name stay, NULs at its ends are stripped.
 //! - Python cannot read or write `u4`, because of an error in its table, and Go cannot do `f2`. Both are read and
 //!   written. Python cannot read rank 0.
-//! - A header whose length is not `8 × (3 + rank)`, more or fewer elements than the shape has, and a dim of −1, which
-//!   is a wildcard in Python, are errors.
-//! - A stream that ends within a tensor is an error, and so is anything but a tensor after the last one. Padding may be
-//!   any bytes, but it must be there: without it Go silently drops the last tensor.
+//! - A header with a length other than `8 × (3 + rank)`, more or fewer elements than the shape has, and a dim of −1, a
+//!   wildcard in Python, are errors.
+//! - A stream cut within a tensor is an error, and so is anything but a tensor after the last one. Padding may be any
+//!   bytes, but must be present: without it Go silently drops the last tensor.
 //! - Python writes big-endian arrays as they are, labelled as little-endian. No reader can detect this.
 
 mod de;
@@ -75,7 +74,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -88,8 +87,8 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 
 /// Serializes a value into a ten file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
-/// 64 KiB is made in one pass, in which its memory may grow.
+/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
+/// KiB is made in one pass instead, and its memory may grow.
 ///
 /// ```
 /// use tensorfile::{TensorView, ten};
@@ -104,8 +103,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
 /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -158,21 +156,21 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///   shape take.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
-///   a struct, which asks by name.
+///   a struct, read by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a ten file.
 ///
-/// A stream does not say how many tensors it has, so this reads to its end. On a socket or a pipe that stays open, it
-/// waits until the other side closes it: read one tensor or struct at a time with a [`Decoder`] there.
+/// A stream does not state its number of tensors, so this reads to its end. On an open socket or pipe, it waits until
+/// the other side closes it: read single tensors or structs with a [`Decoder`] there.
 ///
-/// Elements are copied from the reader's buffer into their arrays. Tensors that `T` reads in another order than the
-/// file are held in memory until then. The reader is read up to 256 KiB past the last tensor.
+/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
+/// they are needed. The reader is read up to 256 KiB past the last tensor.
 ///
 /// ```
 /// use tensorfile::{Tensor, TensorView, ten};
@@ -205,11 +203,12 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Writes all names, of any length, into one more tensor at the end. The others are then written without names.
+    /// Writes all names, of any length, into an extra tensor at the end. The tensors themselves are then written
+    /// without names.
     ///
-    /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in the order of the tensors, each followed by
-    /// a NUL. As a stream does not say how many tensors it has, one that is cut right before the names is a valid
-    /// stream without names.
+    /// It is a vector of `u8`: `tensorfile.names.v1`, NUL, then the names in tensor order, each followed by a NUL. A
+    /// stream does not state its number of tensors, so a stream cut right before the names is a valid one without
+    /// names.
     ///
     /// ```
     /// use ndarray::array;

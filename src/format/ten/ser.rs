@@ -5,7 +5,7 @@ use crate::tensor::TensorInfo;
 use crate::write;
 use crate::write::{FileLayout, NamePolicy, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
-/// Writes tensors one after the other, as two chunks each.
+/// Writes tensors in order, each as two chunks.
 #[derive(Debug, Clone, Default)]
 pub struct Encode {
     pub(super) embed_names: bool,

@@ -1,3 +1,5 @@
+//! Streams of ten messages: an encoder and a decoder for one tensor or struct at a time.
+
 use std::io::{self, IoSlice, Read, Write};
 use std::sync::Arc;
 
@@ -48,7 +50,7 @@ pub struct Encoder<W> {
     writer: W,
     /// Memory for the header of a tensor, and for the rest of it if it is small.
     buffer: Vec<u8>,
-    /// A tensor with a name was written. If none was, the last may be read as the list of the names of the others.
+    /// A named tensor was written. Otherwise, the last tensor may be read as the list of names.
     has_names: bool,
 }
 
@@ -70,14 +72,12 @@ impl<W: Write> Encoder<W> {
         Self { writer, buffer: Vec::new(), has_names: false }
     }
 
-    /// Writes one tensor under a name of up to 8 bytes. An empty name means that the tensor has none.
+    /// Writes one tensor under a name of up to 8 bytes. An empty name means no name.
     ///
-    /// Under the empty name, a struct or another value of several tensors is written with the names that they have in
-    /// it.
+    /// Under the empty name, a struct or another value of several tensors is written under its own names.
     ///
-    /// Elements of an array in memory order are not copied before they are written, except for tensors of less than 4
-    /// KiB, which are written with one call. Larger ones are written with one call too, if the writer takes several
-    /// slices at once.
+    /// Elements of an array in memory order are written without a copy, except tensors of less than 4 KiB, which are
+    /// written with one call. Larger ones take one call too, if the writer supports vectored writes.
     ///
     /// ```
     /// use tensorfile::{TensorView, ten};
@@ -91,8 +91,8 @@ impl<W: Write> Encoder<W> {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or there is no name
-    ///   yet and the tensor begins as a [list of names](super#names) does. Nothing has been written.
+    /// - [`ErrorKind::Unsupported`]: the name is too long, or the format cannot store the tensor; or all names so far
+    ///   were empty and the tensor looks like a [list of names](super#names). Nothing has been written.
     /// - [`ErrorKind::NotATensor`]: the value has a name and is not one tensor. Nothing has been written.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn encode(&mut self, name: &str, tensor: &(impl Store + ?Sized)) -> Result<()> {
@@ -127,7 +127,7 @@ impl<W: Write> Encoder<W> {
         &self.writer
     }
 
-    /// Returns the writer. Bytes that are written to it come between two tensors.
+    /// Returns the writer. Bytes written to it come between two tensors.
     pub fn get_mut(&mut self) -> &mut W {
         &mut self.writer
     }
@@ -159,7 +159,7 @@ fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refus
     }
     let plan = match tensor.name {
         "" if refuses_lists => Plan::new(&tensor, encode)?,
-        // A list of names is a tensor like others after one with a name.
+        // A list of names is an ordinary tensor after a named one.
         "" => Plan::from_message(&tensor, encode)?,
         _ => Plan::with_name(&tensor, encode)?,
     };
@@ -177,8 +177,8 @@ fn not_one_tensor() -> Error {
     ErrorKind::NotATensor { found: "the value", instead }.into()
 }
 
-/// Writes a value that is one tensor in memory, without a plan. All others, and those that the format cannot store, are
-/// left to the plan.
+/// Writes a single tensor in memory without a plan. Everything else, including unsupported tensors, is left to the
+/// plan.
 struct One<'a> {
     name: &'a str,
     writer: &'a mut dyn Write,
@@ -273,7 +273,7 @@ impl Tensors for Named<'_> {
     }
 }
 
-/// A writer that is not flushed after each tensor: a buffer around a socket would be of no use.
+/// A writer without a flush after each tensor, which would make a buffer around a socket useless.
 struct Unflushed<'w>(&'w mut dyn Write);
 
 impl Write for Unflushed<'_> {
@@ -317,7 +317,7 @@ pub struct Decoder<'r> {
 }
 
 impl<'r> Decoder<'r> {
-    /// A decoder over `reader`, which is read in pieces of up to 256 KiB.
+    /// A decoder over `reader`, read in pieces of up to 256 KiB.
     ///
     /// ```
     /// use tensorfile::{Tensor, ten};
@@ -332,7 +332,7 @@ impl<'r> Decoder<'r> {
         Self::with_limits(reader, Limits::default())
     }
 
-    /// A decoder that refuses tensors beyond `limits`. Their number is not limited.
+    /// A decoder that refuses tensors beyond `limits`. Their number is unlimited.
     ///
     /// ```
     /// use tensorfile::{Limits, Tensor, ten};
@@ -345,7 +345,7 @@ impl<'r> Decoder<'r> {
     pub fn with_limits(reader: impl Read + 'r, limits: Limits) -> Self {
         let storage = read::ReaderStorage::Boxed(Box::new(Stream::new(reader)));
         let mut reader = read::Reader::new(storage, &FORMAT.reading, limits.tensors(u64::MAX));
-        // A list of names is the tensor that it is.
+        // A list of names is an ordinary tensor here.
         reader.loader.ignore_embedded_names();
         Self { finder: Finder::one_by_one(reader, FORMAT.name) }
     }
@@ -386,10 +386,10 @@ impl<'r> Decoder<'r> {
         }))
     }
 
-    /// Reads the next tensor and its name, which is empty if it has none; `None` at the end of the stream.
+    /// Reads the next tensor and its name, possibly empty; `None` at the end of the stream.
     ///
-    /// A struct takes as many tensors as it has, by name or, if they have none, by position, and its name is empty. A
-    /// stream that ends between them is an error.
+    /// A struct takes as many tensors as it has, by name or, if they are unnamed, by position; the returned name is
+    /// empty. A stream that ends between them is an error.
     ///
     /// What does not fit `T` or has an unknown dtype is skipped by the error. The next call reads what comes after it.
     ///
@@ -454,8 +454,8 @@ impl<'r> Decoder<'r> {
         loaded.map(|()| Some(String::new())).map_err(|error| error.in_format(FORMAT.name))
     }
 
-    /// Decodes a message whose header is at hand, without an index. `None`, with nothing read, if it is not, or not
-    /// what is wanted: decoding it with an index then finds out why.
+    /// Decodes a message with a buffered header, without an index. `None`, with nothing read, if the header is
+    /// incomplete or unexpected: the index reader then takes over.
     fn decode_message(&mut self, load: LoadFrom<'_, 'r>) -> Result<Option<String>> {
         let reader = self.finder.reader();
         let mut message = Message::EMPTY;

@@ -5,7 +5,7 @@ use crate::read::Cursor;
 use crate::storage::ReadAt;
 use crate::tensor::{Dtype, dtypes, tags_of};
 
-/// The tags of the dtypes that the format can store.
+/// The tags of the supported dtypes.
 const TAGS: &[(i8, Dtype)] = &[
     (1, Dtype::F32),
     (2, Dtype::F64),
@@ -19,7 +19,7 @@ const TAGS: &[(i8, Dtype)] = &[
     (10, Dtype::U64),
 ];
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const TAG_OF: [Option<i8>; Dtype::ALL.len()] = tags_of(TAGS);

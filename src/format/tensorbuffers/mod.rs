@@ -94,7 +94,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -102,8 +102,8 @@ fn defaults() -> &'static Options {
 
 /// Serializes a value into a TensorBuffers file in memory.
 ///
-/// The file is allocated once, at its length, and each element is copied into it once. A file of up to 32 tensors and
-/// 64 KiB is made in one pass, in which its memory may grow.
+/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
+/// KiB is made in one pass instead, and its memory may grow.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -119,8 +119,7 @@ fn defaults() -> &'static Options {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
 /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -179,8 +178,8 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
 ///   a struct, which asks by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }

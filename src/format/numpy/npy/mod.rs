@@ -29,7 +29,7 @@
 //!   [unknown](crate::Layout::Unknown), and so are text, dates, records, objects and long doubles. Such an array can be
 //!   read as a [`Tensor`](crate::Tensor) and written again. Objects are pickled, and nothing in them is run; as their
 //!   header does not tell how long they are, they are an error in a stream, and so are records.
-//! - Any byte but 0 is a `bool` that is true. Those that are written are 0 and 1.
+//! - Any byte but 0 is a `true` `bool`. We write 0 and 1.
 //! - Bytes after the array, and another array there, are left out with a warning. numpy leaves them unread too.
 //! - The dict has each of its three keys once. numpy lets Python parse it, which takes the last of duplicates, and
 //!   escapes in all strings. Here only names of fields have them.
@@ -52,7 +52,7 @@ use crate::model::FormatSpec;
 use crate::tensor::Dtype;
 use crate::write::{Encode, WriteOptions};
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = header::DTYPES;
 
 /// The format: what it can store, and how it is recognized.
@@ -73,7 +73,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -103,8 +103,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value has no tensor or several, or one that the
 ///   format cannot store.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -157,8 +156,8 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and does not tell the size of
 ///   elements, in a stream.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }

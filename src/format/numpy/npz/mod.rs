@@ -39,7 +39,7 @@
 //! - A member that is encrypted, is compressed in another way than by deflate, or has a header that numpy does not read
 //!   either, is [unknown](crate::Layout::Unknown), with a warning; the others are read. What macOS adds in `__MACOSX/`
 //!   is left out, with a warning.
-//! - Any byte but 0 is a `bool` that is true. Those that are written are 0 and 1.
+//! - Any byte but 0 is a `true` `bool`. We write 0 and 1.
 //! - An archive that has members but no array is refused. So is a program, which may have arrays among its files: an
 //!   archive with `NAME.dist-info/RECORD` (a Python wheel), `META-INF/MANIFEST.MF` (Java), `AndroidManifest.xml`,
 //!   `MAR-INF/MANIFEST.json` (TorchServe) or `NAME/code/__torch__…` (TorchScript). Blobs of these names, and blobs
@@ -76,7 +76,7 @@ use crate::model::FormatSpec;
 use crate::tensor::Dtype;
 use crate::write::{Encode, WriteOptions};
 
-/// The dtypes that the format can store.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = super::header::DTYPES;
 
 /// The format: what it can store, and how it is recognized.
@@ -98,7 +98,7 @@ impl HasFormat for ser::Encode {
     }
 }
 
-// Borrowed, so that the crates of users do not compile how options are dropped.
+// Borrowed, so that the crates of users do not compile the drop code of options.
 fn defaults() -> &'static Options {
     static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
     &DEFAULTS
@@ -127,8 +127,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
 /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value, which is serialized twice, was different the second
-///   time.
+/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
     defaults().to_vec(value)
 }
@@ -183,8 +182,8 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not hold what `T` expects. For types that map to
-///   tensors, [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
+/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
