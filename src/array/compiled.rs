@@ -2,7 +2,7 @@
 //!
 //! rustc compiles a generic function in every crate that uses it, unless the function is `#[inline(never)]` and a crate
 //! below has compiled it for the same types. So the functions that depend on an array's type are not inlined, and
-//! programs take those of the types here from this crate. `benches/compile` shows what that saves.
+//! programs take the instances of common types from this crate. `benches/compile` shows the savings.
 #![expect(dead_code, reason = "rustc compiles what a static mentions")]
 
 use half::{bf16, f16};
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::model::{Adapt, FromTensors, Lent, Sink, Source, Store};
 use crate::tensor::Element;
 
-// Each type takes 0.05 s of a first build, and as much of each build of a program that has an array of another type.
+// Each type takes 0.05 s of a first build, and saves as much in each build of a program with an array of the type.
 static F32: Ranks<f32> = ranks();
 static F32_OF_CONVOLUTIONS: (Functions<Array3<f32>>, Functions<Array4<f32>>) = (Functions::ALL, Functions::ALL);
 static F16: Ranks<f16> = ranks();

@@ -32,7 +32,7 @@ impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
     }
 }
 
-/// Tensors that share bytes in the file share memory.
+/// Tensors with shared bytes in the file share memory.
 impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D> {
     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
         let tensor = source.tensor(&spec::<A, D>(adapt).owned())?;
@@ -83,12 +83,12 @@ fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>>
     owned(&info, payload.into_vec(info.dtype)?)
 }
 
-/// An array of elements that it owns.
+/// An array of owned elements.
 pub(super) fn owned<A: Element, D: Dimension>(info: &TensorInfo, elements: Vec<A>) -> Result<Array<A, D>> {
     Array::from_shape_vec(strided(info), elements).map_err(|_| array_too_large(info))
 }
 
-/// An array of elements that it borrows.
+/// An array of borrowed elements.
 #[inline]
 pub(super) fn view<'a, A: Element, D: Dimension>(info: &TensorInfo, elements: &'a [A]) -> Result<ArrayView<'a, A, D>> {
     ArrayView::from_shape(strided(info), elements).map_err(|_| array_too_large(info))

@@ -19,7 +19,7 @@
 //! # Ok::<(), tensorfile::Error>(())
 //! ```
 //!
-//! A list without tensors leaves nothing in a file. A plain serde struct must say that it may be missing. A struct with
+//! A list without tensors leaves nothing in a file. A plain serde struct must mark it as optional. A struct with
 //! `#[derive(TensorFile)]` need not:
 //!
 //! ```
@@ -54,7 +54,7 @@ use crate::model::{TensorSpec, misaligned};
 use crate::tensor::{CooTensor, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView};
 
 impl<'a> TensorView<'a> {
-    /// The elements as an array that borrows them.
+    /// The elements as a borrowed array.
     ///
     /// ```
     /// use ndarray::array;
@@ -164,7 +164,7 @@ impl Tensor {
         self.as_view().to_array()
     }
 
-    /// The elements as an array that borrows them.
+    /// The elements as a borrowed array.
     ///
     /// ```
     /// use tensorfile::Tensor;
@@ -192,7 +192,7 @@ impl<A: Element, S: ndarray::Data<Elem = A>, D: ndarray::Dimension> From<ndarray
 }
 
 impl TensorMap {
-    /// Returns the elements of the tensor with that name, as an array of their type and rank that borrows them.
+    /// Returns the elements of the tensor called `name`, as a borrowed array of their type and rank.
     ///
     /// ```
     /// use ndarray::{Ix2, array};
@@ -220,7 +220,7 @@ impl TensorMap {
 }
 
 impl<A: Element> CooTensor<A> {
-    /// The elements of a dense array that are not zero, in row-major order.
+    /// The nonzero elements of a dense array, in row-major order.
     ///
     /// ```
     /// use ndarray::array;
@@ -282,7 +282,7 @@ fn array_too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
-/// The dims and strides of an array of `D` that has the tensor's layout.
+/// The dims and strides of an array of `D` with the tensor's layout.
 fn strided<D: ndarray::Dimension>(info: &TensorInfo) -> ndarray::StrideShape<D> {
     let dims: D = dimension(info.shape.dims());
     match &info.layout {
@@ -300,8 +300,8 @@ fn dimension<D: ndarray::Dimension>(dims: &[usize]) -> D {
     dimension
 }
 
-/// The commonest arrays. Unoptimized builds take their code from here, where it is compiled once; all others would
-/// compile it again in each crate with such a field.
+/// The most common arrays. Unoptimized builds take their code from here; otherwise each crate with such a field would
+/// compile it again.
 #[cfg(debug_assertions)]
 mod common {
     use ndarray::{Array, Ix1, Ix2};

@@ -1,7 +1,7 @@
 //! Arrays of any memory order as tensors.
 //!
-//! A user's program compiles the part that depends on the element type and the rank, so that part is kept small: it
-//! hands out bytes, and the choice between layouts is made by functions that are not generic.
+//! A user's program compiles the part that depends on the element type and the rank, so this part is small: it hands
+//! out bytes, and non-generic functions choose between layouts.
 
 use std::borrow::Cow;
 use std::io;
@@ -51,7 +51,7 @@ where
 
 impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
 
-/// Stores an array that is not in row-major order.
+/// Stores an array in any order except row-major.
 fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result<()> {
     let mut info = TensorInfo::new(array.dtype(), array.shape());
     let in_memory = dim_order(array.shape(), array.strides())
@@ -69,7 +69,7 @@ fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result
     }
 }
 
-/// Refuses an array that the field's attribute would refuse when it is read.
+/// Refuses an array that the field's attribute would refuse on read.
 #[inline]
 fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
     adapt.shape.map_or(Ok(()), |dims| check_dims(found, dims))
@@ -106,10 +106,10 @@ trait StridedArray {
     /// Returns the address of the first element.
     fn address(&self) -> u64;
 
-    /// Returns the bytes of an array that lies in memory in this dim order, without gaps.
+    /// Returns the bytes of an array with this dim order in memory, without gaps.
     fn in_memory_order(&self, order: &DimOrder) -> Option<Cow<'_, [u8]>>;
 
-    /// Appends the bytes of `len` elements of a row, which is along the last axis, from the one at `index` on.
+    /// Appends the bytes of `len` elements along the last axis, starting at `index`.
     fn append_run(&self, index: &mut [usize], len: usize, out: &mut Vec<u8>);
 }
 
@@ -155,7 +155,7 @@ impl<A: Element> StridedArray for ArrayView<'_, A, IxDyn> {
     }
 }
 
-/// Returns the swaps of axes after which the axes are in this order.
+/// Returns swaps that bring the axes into this order.
 fn swaps(order: &DimOrder) -> Vec<(usize, usize)> {
     let mut axes: Vec<usize> = (0..order.as_slice().len()).collect();
     let mut swaps = Vec::with_capacity(axes.len());
@@ -167,7 +167,7 @@ fn swaps(order: &DimOrder) -> Vec<(usize, usize)> {
     swaps
 }
 
-/// The elements of an array that lies in memory without gaps, in row-major order.
+/// The elements of a gapless array, in row-major order.
 struct Transposed<'a> {
     bytes: &'a [u8],
     info: &'a TensorInfo,
@@ -193,7 +193,7 @@ struct Gathered<'a> {
 
 impl TensorData for Gathered<'_> {
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        /// The bytes that are gathered before they are written.
+        /// The number of bytes to gather before writing.
         const BATCH: usize = 64 << 10;
 
         let Some((row, outer)) = self.array.shape().split_last() else { return Ok(()) };

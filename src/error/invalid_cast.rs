@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::tensor::Dtype;
 
-/// The error for a number that the dtype it is cast to cannot hold.
+/// The error for a number out of range for the target dtype.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -26,7 +26,7 @@ pub struct InvalidCast {
     pub element: usize,
     /// The number.
     pub value: String,
-    /// The dtype that cannot hold it.
+    /// The target dtype.
     pub to: Dtype,
 }
 

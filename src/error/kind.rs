@@ -1,3 +1,5 @@
+//! The kinds of errors: their data, messages and categories.
+
 use std::{fmt, io};
 
 use super::{InvalidCast, LoadReport, Short, Warning};
@@ -18,20 +20,20 @@ use crate::tensor::{Dtype, InvalidTensor, TensorInfo, sorted};
 pub enum Category {
     /// The file is malformed.
     File,
-    /// The file is well-formed, but does not match the type that is read from it.
+    /// The file is well-formed, but does not match the requested type.
     Mismatch,
-    /// The value or the call asks for something that is not supported.
+    /// The value or the call is not supported.
     Call,
-    /// The file exceeds one of the [`Limits`](crate::Limits), or the memory that there is.
+    /// The file exceeds one of the [`Limits`](crate::Limits), or memory ran out.
     Limit,
     /// An I/O operation failed.
     Io,
 }
 
-/// The number that [`Limits::memory`](crate::Limits::memory) bounds, in [`ErrorKind::Limit`].
+/// The number bounded by [`Limits::memory`](crate::Limits::memory), in [`ErrorKind::Limit`].
 pub(crate) const MEMORY: &str = "memory for tensors in bytes";
 
-/// The number that [`Limits::shared`](crate::Limits::shared) bounds, in [`ErrorKind::Limit`].
+/// The number bounded by [`Limits::shared`](crate::Limits::shared), in [`ErrorKind::Limit`].
 pub(crate) const PAYLOADS: &str = "sum of payloads in bytes";
 
 /// The kinds of errors.
@@ -58,7 +60,7 @@ pub enum ErrorKind {
     UnknownFormat {
         /// The first bytes, up to eight.
         found: Vec<u8>,
-        /// The formats that were tried.
+        /// The formats tried.
         formats: Vec<&'static str>,
     },
     /// The file was recognized as something else than tensors, such as a web page.
@@ -77,7 +79,7 @@ pub enum ErrorKind {
     FeatureOff {
         /// The name of the format.
         format: &'static str,
-        /// The Cargo feature that adds it.
+        /// The missing Cargo feature.
         feature: &'static str,
     },
     /// The file does not have the magic bytes of its format.
@@ -103,17 +105,17 @@ pub enum ErrorKind {
         what: &'static str,
         /// The number found.
         found: i128,
-        /// The numbers that are valid.
+        /// The valid numbers.
         expected: String,
     },
     /// Two tensors overlap without being the same bytes.
     Overlap {
-        /// The other tensor.
+        /// The second tensor.
         other: String,
-        /// The bytes of the other tensor.
+        /// The bytes of the second tensor.
         range: std::ops::Range<u64>,
     },
-    /// Dtype, shape, layout and payload do not fit each other.
+    /// Dtype, shape, layout and payload do not fit together.
     InvalidTensor(InvalidTensor),
     /// Two tensors of a file have the same name.
     DuplicateName {
@@ -135,11 +137,11 @@ pub enum ErrorKind {
         /// The field's first name.
         name: String,
     },
-    /// The file has a warning of a kind that [`OpenOptions::deny_warnings`](crate::OpenOptions::deny_warnings) denies.
+    /// The file has a warning denied by [`OpenOptions::deny_warnings`](crate::OpenOptions::deny_warnings).
     Warning {
         /// The first one.
         warning: Warning,
-        /// The number of others that are denied.
+        /// The number of further denied warnings.
         others: usize,
     },
     /// The file breaks another rule of its format.
@@ -154,12 +156,12 @@ pub enum ErrorKind {
         name: String,
         /// Some names in the file.
         found: Vec<String>,
-        /// The number of names in the file that are not in `found`.
+        /// The number of names in the file missing from `found`.
         others: usize,
         #[doc(hidden)]
         complete: bool,
     },
-    /// The file has a tensor that the type does not have; or the type skips such tensors, and has none of the file's.
+    /// The file has a tensor without a place in the type; or the type skips such tensors, and uses none of the file's.
     Unexpected {
         /// The tensor's name.
         name: String,
@@ -174,7 +176,7 @@ pub enum ErrorKind {
         old: String,
         /// The names of the tensors, the most similar first; none if the rule is shadowed.
         found: Vec<String>,
-        /// Set if the tensors that match are renamed by earlier rules.
+        /// Set if earlier rules rename all matching tensors.
         is_shadowed: bool,
     },
     /// A tensor has another dtype than the type.
@@ -184,7 +186,7 @@ pub enum ErrorKind {
         /// The dtype of the type.
         expected: Dtype,
     },
-    /// A tensor has another rank or other dims than the type.
+    /// A tensor has a different rank or different dims than the type.
     WrongShape {
         /// The tensor in the file.
         found: TensorInfo,
@@ -209,7 +211,7 @@ pub enum ErrorKind {
     WrongSlot {
         /// The tensor in the file; `None` at its end.
         found: Option<TensorInfo>,
-        /// The tensors that the type can have at this position, such as a name with `f32[_]`.
+        /// The tensors possible at this position, such as a name with `f32[_]`.
         expected: Vec<String>,
     },
     /// The file does not have an entry of metadata of the type.
@@ -221,7 +223,7 @@ pub enum ErrorKind {
         /// The keys in the file, the most similar first.
         found: Vec<String>,
     },
-    /// An entry of metadata has a value that the type cannot hold.
+    /// A metadata entry has a value unsuitable for the type.
     InvalidMetadata {
         /// The entry's key.
         key: String,
@@ -232,7 +234,7 @@ pub enum ErrorKind {
     Load(Box<LoadReport>),
     /// The tensors of a file without names match the type in more than one way.
     Ambiguous,
-    /// A borrowed array needs bytes that are aligned for its elements.
+    /// A borrowed array needs aligned bytes.
     Misaligned {
         /// The element type.
         dtype: Dtype,
@@ -261,7 +263,7 @@ pub enum ErrorKind {
         /// Supported alternatives.
         instead: &'static str,
     },
-    /// The value serialized other tensors the second time, when the file was written, than when it was planned.
+    /// The value serialized different tensors for writing than for planning.
     Changed {
         /// The difference.
         what: String,
@@ -282,7 +284,7 @@ pub enum ErrorKind {
     },
     /// There is not enough memory for a tensor or another part of the file.
     OutOfMemory {
-        /// The number of bytes that could not be allocated.
+        /// The number of bytes requested.
         bytes: u64,
     },
     /// An I/O operation failed.
@@ -305,7 +307,7 @@ impl ErrorKind {
 
     /// Returns the names in the order of their similarity to `name`.
     pub(crate) fn by_similarity(name: &str, found: Vec<String>) -> Vec<String> {
-        /// The longest name that is compared.
+        /// The longest name to compare.
         const LONGEST: usize = 256;
         let distance = |other: &String| match name.len().max(other.len()) {
             ..=LONGEST => strsim::osa_distance(name, other),
@@ -362,8 +364,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the field of [`Limits`](crate::Limits) that a file exceeds, if it is one that bounds the bytes of
-    /// tensors: `memory` or `shared`. The message names it, unless it is formatted with `{:#}`.
+    /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds the bytes of tensors: `memory`
+    /// or `shared`. The message names it, unless it is formatted with `{:#}`.
     ///
     /// ```
     /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
@@ -520,7 +522,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The beginning of a file: as text, if it is text up to a letter that is cut.
+/// The beginning of a file: as text, if it is text up to a truncated character.
 struct ShownBeginning<'a>(&'a [u8]);
 
 impl fmt::Display for ShownBeginning<'_> {
@@ -539,17 +541,17 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Returns whether tensors are called by their positions, as those of a file without names are.
+/// Returns whether all names are positions, as in a file without names.
 fn are_positions(names: &[String]) -> bool {
     let is_position = |name: &String| name.strip_prefix('#').is_some_and(|digits| digits.parse::<usize>().is_ok());
     names.iter().all(is_position)
 }
 
-/// Some of the names, and the number of the others. Without names, nothing.
+/// Some of the names, and the number of the rest. Without names, nothing.
 pub(crate) struct NameList<'a> {
     pub(crate) lead: &'a str,
     pub(crate) names: &'a [String],
-    /// The number of names that are not in `names`.
+    /// The number of names missing from `names`.
     pub(crate) others: usize,
 }
 
@@ -568,7 +570,7 @@ impl fmt::Display for NameList<'_> {
     }
 }
 
-/// The error for a tensor that a format cannot store: `what` it is, and what could be done `instead`.
+/// The error for a tensor unsupported by a format: `what` it is, and what to do `instead`.
 pub fn cannot_store(what: impl Into<String>, instead: impl Into<String>) -> ErrorKind {
     ErrorKind::Unsupported { what: format!("store {}", what.into()), instead: instead.into() }
 }

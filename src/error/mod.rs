@@ -24,7 +24,7 @@ use crate::tensor::InvalidTensor;
 /// The result of this crate's operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The error for a tensor file that could not be read or written.
+/// The error for reading or writing a tensor file.
 ///
 /// It has a [`kind`](Self::kind), a broader [`category`](Self::category), and as far as they are known the
 /// [`tensor`](Self::tensor) and the [`offset`](Self::offset) in the file.
@@ -37,7 +37,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// assert_eq!(error.to_string(), "ten: tensor `#0`: needs 8 more bytes, but the file has 2 left (at byte 16)");
 /// ```
 ///
-/// `{:?}` prints the same message, as `unwrap` and a `main` that returns the error use it: several lines for
+/// `{:?}` prints the same message, for `unwrap` and for a `main` that returns the error: several lines for
 /// [`ErrorKind::Load`]. `{:#?}` prints the fields.
 ///
 /// ```
@@ -57,7 +57,7 @@ struct Inner {
     path: Option<PathBuf>,
 }
 
-/// An [`ErrorKind`] behind `Any`, so that the crates of users do not compile how each kind is dropped.
+/// An [`ErrorKind`] behind `Any`, so that the crates of users do not compile its drop code.
 struct Opaque(Box<dyn Any + Send + Sync>);
 
 impl Opaque {
@@ -110,7 +110,7 @@ impl Error {
         self.kind().category()
     }
 
-    /// Returns whether a file does not exist: the one that was opened, or one that it names. A missing tensor is
+    /// Returns whether a file does not exist: the opened one, or one named in it. A missing tensor is
     /// [`ErrorKind::Missing`].
     ///
     /// ```
@@ -154,7 +154,7 @@ impl Error {
         self.0.offset
     }
 
-    /// Returns the path of the shard that [`offset`](Self::offset) is in: one of several files that were opened as one.
+    /// Returns the path of the shard at [`offset`](Self::offset), if several files were opened as one.
     #[must_use]
     pub fn shard(&self) -> Option<&Path> {
         self.0.shard.as_deref()
@@ -174,7 +174,7 @@ impl Error {
         self.0.path.as_deref()
     }
 
-    /// Returns the message without the path, for programs that print the path in a way of their own.
+    /// Returns the message without the path, for programs with their own way of printing it.
     ///
     /// ```
     /// let error = tensorfile::File::open("no/such.btf").unwrap_err();
@@ -185,7 +185,7 @@ impl Error {
         WithoutPath(&self.0)
     }
 
-    /// Returns the format that was read or written, such as `btf`.
+    /// Returns the format read or written, such as `btf`.
     ///
     /// ```
     /// use tensorfile::{TensorMap, ten};
@@ -240,26 +240,26 @@ impl Error {
         self
     }
 
-    /// Leaves out the offset, of tensors that are in no file.
+    /// Removes the offset, for tensors outside of files.
     pub(crate) fn without_offset(mut self) -> Self {
         self.0.offset = None;
         self
     }
 
-    /// Adds the path of the file that is read, unless it is known.
+    /// Adds the path of the file, unless it is known.
     pub(crate) fn in_file(mut self, path: &Path) -> Self {
         self.0.path.get_or_insert_with(|| path.to_owned());
         self
     }
 
-    /// Names the file that is read by this path, whatever it was opened by.
+    /// Sets the path of the file in messages.
     pub(crate) fn with_path(mut self, path: &Path) -> Self {
         self.0.path = Some(path.to_owned());
         self
     }
 
-    /// Adds the shard, unless it is known. An offset from the start of all shards becomes one from the start of this
-    /// shard, which is at `start`.
+    /// Adds the shard, unless it is known. An offset from the start of all shards becomes one from `start`, where this
+    /// shard begins.
     pub(crate) fn in_shard(mut self, path: &Path, start: u64) -> Self {
         if self.0.shard.is_none() {
             self.0.shard = Some(path.to_owned());
@@ -268,7 +268,7 @@ impl Error {
         self
     }
 
-    /// Adds `prefix` to the name of a missing or unexpected tensor, of which serde only knows the last part.
+    /// Adds `prefix` to the name of a missing or unexpected tensor, because serde only knows the last segment.
     pub(crate) fn complete_name(mut self, prefix: Option<&str>) -> Self {
         if let ErrorKind::Missing { name, complete, .. } | ErrorKind::Unexpected { name, complete, .. } =
             self.0.kind.get_mut()
@@ -314,7 +314,7 @@ impl From<InvalidCast> for Error {
 }
 
 impl From<io::Error> for Error {
-    /// Unwraps an [`Error`] that was converted to an [`io::Error`]. Other errors become [`ErrorKind::Io`].
+    /// Unwraps an [`Error`] inside of an [`io::Error`]. Anything else becomes [`ErrorKind::Io`].
     ///
     /// ```
     /// use std::io;
@@ -375,7 +375,8 @@ impl fmt::Display for WithoutPath<'_> {
 }
 
 impl fmt::Debug for Error {
-    /// Prints the message: `unwrap`, and a `main` that returns the error, print `{:?}`. All fields are in `{:#?}`.
+    /// Prints the message, because `unwrap`, and a `main` that returns the error, print `{:?}`. All fields are in
+    /// `{:#?}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);

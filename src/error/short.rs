@@ -2,21 +2,21 @@
 
 use std::fmt::{self, Write as _};
 
-/// The most characters of a name that are shown.
+/// The maximum number of characters shown of a name.
 const LONGEST: usize = 256;
 
-/// The characters that are shown of each end of a longer name. The others are for the remark between them.
+/// The number of characters shown of each end of a longer name. The rest is for the remark between them.
 const EDGE: usize = 112;
 
 /// Shows a name in a message: of a long one, both ends and the number of characters between them. Control characters
-/// are escaped, as a name in a stranger's file could change the terminal that prints the message.
+/// are escaped, because a name in a stranger's file could change the terminal of the reader.
 pub(crate) struct Short<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Short<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(name) = *self;
         let ends = || {
-            // The length in bytes is at least that in characters.
+            // The length in bytes is at least the length in characters.
             name.char_indices().nth(LONGEST)?;
             let (first, _) = name.char_indices().nth(EDGE)?;
             let (last, _) = name.char_indices().nth_back(EDGE - 1)?;

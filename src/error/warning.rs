@@ -1,8 +1,10 @@
+//! Warnings: oddities of readable files.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// An oddity of a file that can be read. [`FileMetadata::warnings`](crate::model::FileMetadata::warnings) has those of
-/// a file.
+/// An oddity of a readable file. [`FileMetadata::warnings`](crate::model::FileMetadata::warnings) lists the ones of a
+/// file.
 ///
 /// ```
 /// use tensorfile::report::WarningKind;
@@ -61,7 +63,7 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),* $(,)?) => {
         /// The classes of [`Warning`]s.
         ///
-        /// Each has a name, which programs print and take: that of `TrailingBytes` is `trailing-bytes`.
+        /// Each has a name, for programs to print and parse: `trailing-bytes` for `TrailingBytes`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum WarningKind {
@@ -84,23 +86,23 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The elements of a tensor are not aligned, so that it cannot be borrowed.
+    /// The elements of a tensor are not aligned, so it cannot be borrowed.
     Alignment = "alignment",
     /// Several tensors have one name, or several members of an archive.
     DuplicateName = "duplicate-name",
-    /// The extension is that of another format.
+    /// The extension belongs to another format.
     Extension = "extension",
     /// Bytes between payloads belong to nothing.
     Gap = "gap",
     /// The index of a checkpoint in several files disagrees with the files.
     Index = "index",
-    /// A part of the file that could not be read is left out.
+    /// An unreadable part of the file is left out.
     LeftOut = "left-out",
-    /// An entry of metadata that is not what the format prescribes, or disagrees with another.
+    /// A metadata entry violates the format, or contradicts another one.
     Metadata = "metadata",
     /// The format's own software cannot find a tensor by its name.
     Name = "name",
-    /// The tensors are not in the order that the format prescribes.
+    /// The tensors are not in the order prescribed by the format.
     Order = "order",
     /// The file is a part of a model in several files.
     Part = "part",
@@ -127,7 +129,7 @@ impl FromStr for WarningKind {
     }
 }
 
-/// The error for a name that is not that of a [`WarningKind`].
+/// The error for an unknown name of a [`WarningKind`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownWarningKind;
 

@@ -10,8 +10,7 @@ use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 pub(super) struct TensorSlice<'a> {
     /// The bytes of an element, or of a block.
     element: usize,
-    /// The number of elements in a block. The last dim consists of whole blocks, and the next three fields count in
-    /// blocks.
+    /// The number of elements in a block. In the last dim, `shape`, `strides` and `ranges` count blocks.
     block: usize,
     shape: Cow<'a, Shape>,
     strides: Vec<usize>,

@@ -42,19 +42,18 @@ pub(crate) struct MetadataFunctions {
     pub(crate) rewrite: Option<Rewrite>,
 }
 
-/// A format's function that reads metadata with its types.
+/// A format's function for reading typed metadata.
 pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntry>>;
 
-/// A format's function that compares the checksums of all that is not a tensor: what begins at other offsets than
-/// these.
+/// A format's function for comparing the checksums of everything except tensors, which start at the given offsets.
 pub(crate) type CheckOthers = fn(&mut dyn ReadAt, &Limits, &HashSet<u64>) -> Result<()>;
 
-/// A format's function that makes a file with other metadata.
+/// A format's function for making a file with different metadata.
 pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
 
 impl Format {
     /// A format. `index_reader` makes a reader of a file's index. `encode` makes a writer with the given options, and
-    /// refuses options that the format does not have.
+    /// refuses unsupported options.
     #[must_use]
     pub const fn new(
         spec: FormatSpec,
@@ -76,41 +75,41 @@ impl Format {
         &self.reading.spec
     }
 
-    /// The same format with a function that reads metadata.
+    /// Sets the function that reads metadata.
     #[must_use]
     pub const fn with_metadata(mut self, read: fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>) -> Self {
         self.reading.metadata = read;
         self
     }
 
-    /// The same format with a function that reads metadata with its types.
+    /// Sets the function that reads typed metadata.
     #[cfg(feature = "gguf")]
     pub(crate) const fn with_typed_metadata(mut self, read: ReadTyped) -> Self {
         self.metadata.read_typed = Some(read);
         self
     }
 
-    /// The same format with a function that makes a file with other metadata.
+    /// Sets the function that makes a file with different metadata.
     #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
     pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
         self.metadata.rewrite = Some(rewrite);
         self
     }
 
-    /// The same format with a function that compares checksums of what is not a tensor.
+    /// Sets the function that compares the checksums of everything except tensors.
     #[cfg(feature = "npz")]
     pub(crate) const fn with_checksums(mut self, check: CheckOthers) -> Self {
         self.check_others = Some(check);
         self
     }
 
-    /// The same format with a function that finds the tensors of a small file.
+    /// Sets the function that finds the tensors of a small file.
     pub(crate) const fn with_small_files(mut self, read: ReadSmall) -> Self {
         self.reading.small = Some(read);
         self
     }
 
-    /// The same format with a function that recognizes files without a magic, or with a weak one.
+    /// Sets the function that recognizes files without a magic, or with a weak one.
     #[must_use]
     pub const fn with_detection(mut self, looks_like: fn(&mut dyn ReadAt) -> bool) -> Self {
         self.looks_like = Some(looks_like);
@@ -144,8 +143,8 @@ impl Format {
         self.has_room_for(name) && (self.check_name)(name).is_ok()
     }
 
-    /// Returns whether some name is lost or too long unless the names are embedded, which the format must be able to
-    /// do.
+    /// Returns whether some name needs embedding, in a format that supports it, because it would be lost or is too
+    /// long.
     pub(crate) fn needs_embedded_names(&self, tensors: &dyn Tensors) -> Result<bool> {
         if self.max_name.is_none() || !self.embeds_names {
             return Ok(false);
@@ -155,8 +154,8 @@ impl Format {
         Ok(names.found)
     }
 
-    /// Returns whether a name is short enough, so that it need not be embedded. Room for no bytes is no room for an
-    /// empty name, and in other formats an empty name may mean none.
+    /// Returns whether a name is short enough to be stored without embedding. With a limit of 0, an empty name is not
+    /// stored either; in other formats an empty name may mean none.
     pub(crate) fn has_room_for(&self, name: &str) -> bool {
         let Some(most) = self.max_name else { return true };
         // A name can be stored in fewer bytes than it has here.
@@ -168,7 +167,7 @@ impl Format {
     }
 }
 
-/// Looks for names that the format has no room for.
+/// Looks for names too long for the format.
 struct UnstoredNames<'f> {
     format: &'f Format,
     tensors: usize,

@@ -11,11 +11,11 @@ use crate::read::cut_off;
 use crate::read::foreign;
 use crate::storage::ReadAt;
 
-/// The number of bytes at the start of a file in which all magics are.
+/// The number of bytes at the start of a file that hold all magics.
 const BEGIN: usize = 64;
 
 /// Finds the format of a file: by its magic, then by a check of its contents for formats without a magic. If several
-/// formats pass that check, the extension of the path chooses. If none does, the extension still counts: other software
+/// formats pass the check, the extension of the path decides. If none does, the extension still counts: other software
 /// may be less strict.
 pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'static Format> {
     let mut begin = [0; BEGIN];
@@ -30,7 +30,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if by_magic.len() > 1 {
         let looks: Vec<_> = by_magic.into_iter().map(|format| (format, look(format, file))).collect();
         let is_sure = looks.iter().any(|(_, look)| *look == Some(true));
-        // The directory, which tells them apart, is at the end of an archive.
+        // The directory of an archive, which distinguishes them, is at its end.
         #[cfg(feature = "npz")]
         if !is_sure
             && looks.iter().all(|(format, _)| format.magics.iter().any(|magic| magic.bytes.starts_with(b"PK")))
@@ -48,7 +48,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     if let Some(off) = all_off().find(|off| off.magics.iter().any(|magic| magic.is_in(begin))) {
         return Err(off.feature_off());
     }
-    // A format that has a magic is not that of a file without it, whatever the extension says.
+    // A format with a magic is ruled out for a file without it, under any extension.
     let mut looks_like_named = |format: &&&Format| look(format, file).unwrap_or(format.magics.is_empty());
     let alike: Vec<_> = named.iter().filter(&mut looks_like_named).copied().collect();
     if let Some(format) = choose(&alike, &named)? {
@@ -73,7 +73,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     Err(unknown(&begin[..len.min(8)]))
 }
 
-/// Returns the error for a file that is recognized as something else than tensors, and that no format can read.
+/// Returns the error for a file recognized as something else than tensors, after all formats refused it.
 pub(crate) fn recognize(file: &mut dyn ReadAt) -> Option<Error> {
     let mut begin = [0; foreign::BEGIN];
     let (begin, is_whole) = foreign::begin_of(file, &mut begin)?;
@@ -86,18 +86,18 @@ pub(crate) fn recognize_begin(begin: &[u8], is_whole: bool) -> Option<Error> {
     if has_magic { None } else { foreign::recognize(begin, is_whole) }
 }
 
-/// Returns the error for a file of no format that begins with these bytes.
+/// Returns the error for a file of an unknown format, which starts with `begin`.
 pub(crate) fn unknown(begin: &[u8]) -> Error {
     let formats = FORMATS.iter().map(|format| format.name).collect();
     Error::new(ErrorKind::UnknownFormat { found: begin.to_vec(), formats }).at(0)
 }
 
-/// Returns whether a file looks like one of a format, if the format has a way to tell.
+/// Returns whether a file looks like a format, if the format has a check.
 fn look(format: &Format, file: &mut dyn ReadAt) -> Option<bool> {
     format.looks_like.map(|looks_like| looks_like(file))
 }
 
-/// Returns the only one of the candidates. If there are several, that of the extension.
+/// Returns the only candidate. Of several, the extension decides.
 fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option<&'static Format>> {
     if let [] | [_] = found {
         return Ok(found.first().copied());
@@ -109,19 +109,19 @@ fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option
     }
 }
 
-/// Returns whether a path has the extension of a format, even of one whose feature is off.
+/// Returns whether a path has the extension of a format, even of one with its feature off.
 pub(crate) fn has_known_extension(path: &Path) -> bool {
     FORMATS.iter().any(|format| has_extension(format, path)) || off_by_extension(path).is_some()
 }
 
-/// Returns the format whose extension a path has, if it is not `found`, the format of the file.
+/// Returns the format of a path's extension, if it differs from `found`, the format of the file.
 pub(crate) fn misnamed_as(path: &Path, found: &Format) -> Option<&'static Format> {
     let named = all(&mut |format| has_extension(format, path));
     let is_found = has_extension(found, path) || named.iter().any(|format| format.name == found.name);
     named.first().copied().filter(|_| !is_found)
 }
 
-/// Returns the format whose extension a path has, to write a file of it.
+/// Returns the format of a path's extension, for writing.
 pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
     if let Some(off) = off_by_extension(path) {
         // The feature would not help.
@@ -141,7 +141,7 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
     })
 }
 
-/// Returns the error for writing a file of a format that is only read.
+/// Returns the error for writing a read-only format.
 pub(crate) fn only_read(format: &str) -> Error {
     let instead = "its files are only read; save as safetensors, ptd or another format".to_owned();
     ErrorKind::Unsupported { what: format!("write {format}"), instead }.into()
@@ -169,7 +169,7 @@ fn off_by_extension(path: &Path) -> Option<&'static KnownFormat> {
     all_off().find(|off| is_extension(off.extensions, path))
 }
 
-/// Returns whether a file begins as safetensors does: with the length of the header, which is JSON.
+/// Returns whether a file begins like safetensors: with the length of the header, then JSON.
 fn begins_with_json(begin: &[u8]) -> bool {
     begin.get(6..).is_some_and(|begin| begin.starts_with(b"\0\0{\""))
 }
@@ -181,7 +181,7 @@ mod tests {
     use crate::tensor::{Tensor, TensorMap};
     use crate::write::WriteOptions;
 
-    /// Counts the bytes that are read.
+    /// Counts the bytes read.
     struct Counted<'a> {
         file: &'a [u8],
         read: usize,
@@ -206,7 +206,7 @@ mod tests {
         for (file, name, path, most) in [
             (ten::to_vec(&many).unwrap(), "ten", None, BEGIN),
             (ten::to_vec(&many).unwrap(), "ten", Some("a.btf"), BEGIN),
-            // Other formats without a magic look at a few bytes.
+            // Other formats without a magic inspect a few bytes.
             (btf::to_vec(&many).unwrap(), "btf", None, BEGIN + 8 + 4096 + 16),
             (btf::to_vec(&many).unwrap(), "btf", Some("a.btf"), BEGIN + 8 + 4096),
         ] {
@@ -254,7 +254,7 @@ mod tests {
                     }
                 }
             }
-            // Content that says nothing, and is not text.
+            // Meaningless binary content.
             let by_name = detect(&mut Counted { file: &[0x81; 80], read: 0 }, Some(Path::new(&own)));
             let saved = by_extension(Path::new(&own));
             if all_off().any(|off| off.name == name) {

@@ -1,4 +1,4 @@
-//! The formats that this crate knows, with and without their Cargo features.
+//! The formats of this crate, with and without their Cargo features.
 
 use crate::error::{Error, ErrorKind};
 use crate::model::{FormatSpec, Magic};
@@ -47,7 +47,7 @@ const fn magic(offset: usize, bytes: &'static [u8]) -> Magic {
 }
 
 impl KnownFormat {
-    /// Returns the specification of a format that stores these dtypes.
+    /// Returns the specification of a format with these dtypes.
     pub(super) const fn spec(&self, dtypes: &'static [Dtype]) -> FormatSpec {
         let mut spec = FormatSpec::new(self.name, dtypes);
         spec.extensions = self.extensions;

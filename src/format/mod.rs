@@ -84,7 +84,7 @@ pub const FORMATS: &[&Format] = &[
 ];
 
 impl Format {
-    /// Returns the format of that name, if this crate has one.
+    /// Returns a format by name, if this crate has it.
     ///
     /// ```
     /// use tensorfile::Format;
@@ -132,14 +132,14 @@ impl Format {
     ///   store the metadata or one of the tensors.
     /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name, and the format
     ///   stores names.
-    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors, which are sent twice, were different the
-    ///   second time.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors are sent twice, and the results differed.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn to_writer(&self, mut out: impl Write, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
         write::to_writer(&mut out, tensors, (self.encode)(options)?)
     }
 
-    /// Writes tensors to a file in memory that is reused. `file` is replaced by the file; after an error it is empty.
+    /// Writes tensors to a file in memory, reusing its allocation. `file` is replaced by the file; after an error it is
+    /// empty.
     ///
     /// ```
     /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};
@@ -159,8 +159,8 @@ impl Format {
         write::to_vec_into(file, tensors, (self.encode)(options)?)
     }
 
-    /// Writes a value to a file in slices, for a socket or another writer that takes several at once. Payloads are
-    /// borrowed from the value as far as it [lends](Store::lend) them.
+    /// Writes a value to a file in slices, for a socket or another writer with vectored writes. Payloads are borrowed
+    /// from the value as far as it [lends](Store::lend) them.
     ///
     /// ```
     /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};
@@ -190,7 +190,7 @@ impl Format {
     ///
     /// # Errors
     ///
-    /// As [`to_writer`](Self::to_writer), except for those of writing.
+    /// As [`to_writer`](Self::to_writer), except errors of the writer.
     pub fn file_bytes(&self, tensors: &dyn Tensors, options: &WriteOptions) -> Result<u64> {
         Plan::new(tensors, (self.encode)(options)?).map(|plan| plan.file_bytes())
     }

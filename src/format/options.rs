@@ -116,7 +116,7 @@ impl<E: HasFormat + Encode + 'static> Options<E> {
         write::to_vec(&SerdeValue(value), self.shared_encode())
     }
 
-    /// Serializes a value into a file in memory that is reused, so that nothing is allocated if it is large enough.
+    /// Serializes a value into a file in memory, reusing its allocation if it is large enough.
     ///
     /// `file` is replaced by the file. After an error it is empty.
     ///
@@ -139,7 +139,7 @@ impl<E: HasFormat + Encode + 'static> Options<E> {
         write::to_vec_into(file, &SerdeValue(value), self.shared_encode())
     }
 
-    /// Serializes a value to a writer, which need not seek.
+    /// Serializes a value to a writer. It need not seek.
     ///
     /// The value is serialized twice: first for dtypes and shapes, then for the elements. Small writes are gathered,
     /// large ones are passed on as they are. A file of up to 32 tensors and 64 KiB is made in memory in one pass, and
@@ -153,11 +153,11 @@ impl<E: HasFormat + Encode + 'static> Options<E> {
         write::to_writer(&mut writer, &SerdeValue(value), self.shared_encode())
     }
 
-    /// Serializes a value into a file in slices, for a socket or another writer that takes several at once.
+    /// Serializes a value into a file in slices, for a socket or another writer with vectored writes.
     ///
-    /// Payloads are borrowed from the value, and all other bytes are in one buffer. So are payloads of fewer than 512
-    /// bytes, and payloads that are not in memory as they are stored: arrays with gaps or in another order, and all
-    /// numbers on big-endian hosts. serde passes no payload on for longer than a call, so the value implements
+    /// Payloads are borrowed from the value, and all other bytes are in one buffer, with copies of payloads of fewer
+    /// than 512 bytes and of payloads that need conversion: arrays with gaps or in another order, and all numbers on
+    /// big-endian hosts. serde passes a payload on only during a call, so the value implements
     /// [`Store`]: a derived struct, an array, or a container of them.
     ///
     /// ```

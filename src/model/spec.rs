@@ -229,7 +229,7 @@ impl TensorSpec {
 
     /// Returns whether [`check`](Self::check) passes a dense row-major tensor of the required dtype. A tensor to be
     /// cast may pass too.
-    // A part of what is done for each tensor.
+    // Inlined into the check of each tensor that is read in one step.
     #[inline(always)]
     pub(crate) fn takes_plain(&self, info: &TensorInfo) -> bool {
         match self.layout {

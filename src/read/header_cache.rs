@@ -13,7 +13,7 @@ pub(crate) enum ReadHeader {
 
 impl ReadHeader {
     /// Adds the tensor to an index.
-    // A part of what is done for each tensor.
+    // Inlined into the index readers, which call it for each tensor.
     #[inline(always)]
     pub(crate) fn push(self, index: &mut Index, name: Option<&str>, payload: Range<u64>) -> Result<()> {
         match self {
@@ -33,7 +33,7 @@ pub(crate) struct LastHeaders<H> {
 }
 
 impl<H> LastHeaders<H> {
-    // A part of what is done for each tensor.
+    // Inlined into the index readers, which call it for each tensor.
     #[inline(always)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(H, usize)> {
         self.headers.iter().flatten()

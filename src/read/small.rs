@@ -52,7 +52,7 @@ impl<'f> SmallIndex<'f> {
     }
 
     /// Adds a tensor with a payload after all earlier payloads. `None` if there are too many, or if it is unusual.
-    // A part of what is done for each tensor.
+    // Inlined into the small-file reader of each format.
     #[inline(always)]
     pub(crate) fn push(&mut self, name: Option<&'f str>, info: TensorInfo, payload: &'f [u8]) -> Option<()> {
         let is_dense = match info.layout {

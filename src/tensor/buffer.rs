@@ -1,3 +1,5 @@
+//! Owned payloads with the alignment of their elements, so that arrays take their memory over without a copy.
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 
@@ -7,9 +9,9 @@ use bytemuck::allocation::try_zeroed_vec;
 use super::InvalidTensor;
 use crate::threads;
 
-/// Owned bytes in a `Vec` of integers as wide as the elements that they will be viewed as.
+/// Owned bytes in a `Vec` of integers as wide as their elements.
 ///
-/// The bytes are aligned for those elements, and [`Element::from_buffer`](super::Element::from_buffer) takes the memory
+/// The bytes are aligned for the elements, and [`Element::from_buffer`](super::Element::from_buffer) takes the memory
 /// over without a copy.
 #[derive(Clone)]
 pub struct Buffer {
@@ -103,7 +105,7 @@ impl Buffer {
 
     /// Appends bytes, which may begin and end inside of an element.
     ///
-    /// `expected` is the number of bytes in the end: the memory does not [`grow`] past that.
+    /// `expected` is the final number of bytes: the memory does not [`grow`] past it.
     ///
     /// # Errors
     ///
@@ -153,9 +155,9 @@ impl Buffer {
     }
 }
 
-/// An integer that is as wide as some elements are.
+/// An integer with the width of some elements.
 pub(super) trait BufferInteger: Pod {
-    /// Returns the vector if it is one of these integers.
+    /// Returns the vector if it has this integer type.
     fn take(integers: IntegerVec) -> Result<Vec<Self>, IntegerVec>;
 }
 
@@ -192,7 +194,7 @@ fn append<B: Pod>(elements: &mut Vec<B>, len: usize, bytes: &[u8], expected: usi
     Ok(())
 }
 
-/// Copies bytes, of which the last may be a part of an element.
+/// Copies bytes. The last element may be incomplete.
 fn copied<B: Pod>(bytes: &[u8]) -> Vec<B> {
     // Zeroed memory would be written twice.
     let mut elements = Vec::with_capacity(bytes.len().div_ceil(size_of::<B>()));
@@ -215,7 +217,7 @@ pub(super) fn copied_integers<B: Pod>(bytes: &[u8]) -> Result<Vec<B>, InvalidTen
     Ok(integers)
 }
 
-/// Appends bytes that begin with an element.
+/// Appends bytes starting with an element.
 #[inline]
 fn append_aligned<B: Pod>(elements: &mut Vec<B>, bytes: &[u8]) {
     let size = size_of::<B>();
@@ -311,11 +313,11 @@ pub(crate) fn try_reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), Inva
         .map_err(|_| out_of_memory(items.len().saturating_add(more).saturating_mul(size_of::<T>())))
 }
 
-/// Returns an empty vector with room for `len` items. As [`try_reserve`] otherwise, but a few items are allocated as
-/// their names and headers are, which takes a third of the instructions.
+/// Returns an empty vector with room for `len` items, as [`try_reserve`] does. For a few items, it uses the infallible
+/// allocation, which takes a third of the instructions.
 #[inline]
 pub(crate) fn try_with_capacity<T>(len: usize) -> Result<Vec<T>, InvalidTensor> {
-    /// The most bytes that are a few.
+    /// The most bytes counted as a few.
     const FEW: usize = 4096;
     if len <= FEW / size_of::<T>().max(1) {
         return Ok(Vec::with_capacity(len));

@@ -1,4 +1,4 @@
-//! Readers and writers of others, whose counts are not trusted: the standard library panics if one returns more bytes
+//! Foreign readers and writers, whose counts are not trusted: the standard library panics if one returns more bytes
 //! than it was given.
 
 use std::io::{self, Read, Write};
@@ -17,13 +17,13 @@ pub(crate) fn write_all(out: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io
     Ok(())
 }
 
-/// Returns the number of bytes that a writer says that it wrote, if it was given as many.
+/// Returns the number of bytes reported by a writer, if it is at most the number given.
 #[inline]
 pub(crate) fn check_written(written: usize, given: usize) -> io::Result<usize> {
     if written <= given { Ok(written) } else { Err(impossible("writer", "wrote", written, given)) }
 }
 
-/// Returns the number of bytes that a reader says that it read, if there was room for as many.
+/// Returns the number of bytes reported by a reader, if there was room for them.
 #[inline]
 pub(crate) fn check_read(read: usize, room: usize) -> io::Result<usize> {
     if read <= room { Ok(read) } else { Err(impossible("reader", "read", read, room)) }
@@ -34,7 +34,7 @@ fn impossible(who: &str, did: &str, found: usize, most: usize) -> io::Error {
     io::Error::other(format!("the {who} returned that it {did} {found} bytes of {most}"))
 }
 
-/// A reader whose counts are checked.
+/// A reader with checked counts.
 pub(crate) struct CheckedReader<R>(pub(crate) R);
 
 impl<R: Read> Read for CheckedReader<R> {

@@ -57,7 +57,7 @@ impl<A: Element> CooTensor<A> {
         &self.shape
     }
 
-    /// Returns the coordinates, one row after the other.
+    /// Returns the coordinates, row by row.
     #[must_use]
     pub fn coordinates(&self) -> &[u64] {
         &self.coordinates

@@ -4,7 +4,7 @@ use super::element::check_bools;
 use super::{Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
 impl TensorInfo {
-    /// Checks a payload in memory: its length, the coordinates of a sparse tensor, and that bools are 0 or 1.
+    /// Checks a payload in memory: its length, the coordinates of a sparse tensor, and the values of bools.
     #[inline]
     pub(crate) fn check_bytes(&self, payload: &[u8]) -> Result<(), InvalidTensor> {
         self.check_payload(payload.len() as u64)?;
@@ -12,8 +12,7 @@ impl TensorInfo {
     }
 }
 
-/// Checks the coordinates in the bytes of a tensor in COO layout, which other layouts do not have, and that bools are 0
-/// or 1.
+/// Checks the coordinates of a tensor in COO layout, and the values of bools.
 #[inline]
 pub(crate) fn check(info: &TensorInfo, bytes: &[u8]) -> Result<(), InvalidTensor> {
     if let Layout::Coo { entries } = info.layout {
@@ -33,7 +32,7 @@ fn check_sparse(info: &TensorInfo, entries: usize, bytes: &[u8]) -> Result<(), I
     check_indices(&info.shape, 0, indices)
 }
 
-/// Checks that some of the indices of a payload in COO layout are inside the shape: those from number `first` on.
+/// Checks some indices of a payload in COO layout against the shape, from number `first` on.
 pub(crate) fn check_indices(shape: &Shape, first: usize, indices: &[u8]) -> Result<(), InvalidTensor> {
     check_inside(shape, first, indices.chunks_exact(size_of::<u64>()).map(le_u64))
 }
@@ -45,8 +44,8 @@ pub(crate) fn split<'a>(info: &TensorInfo, bytes: &'a [u8]) -> (&'a [u8], &'a [u
     (&bytes[..indices], &bytes[indices + size_of::<u64>()..])
 }
 
-/// Returns the length of the indices in the payload of a tensor in COO layout, whose length was checked. The number of
-/// values is after them. Other layouts have no indices.
+/// Returns the length of the indices in a checked payload in COO layout, before the number of values. In any other
+/// layout, there are no indices.
 pub(crate) fn index_bytes(info: &TensorInfo) -> usize {
     match info.layout {
         Layout::Coo { entries } => entries * info.shape.rank() * size_of::<u64>(),
@@ -74,7 +73,7 @@ fn le_u64(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("eight bytes"))
 }
 
-/// Checks that indices, one for each dim after the other from number `first` on, are inside the shape.
+/// Checks indices against the shape. They are row-major coordinates, from number `first` on.
 pub(super) fn check_inside(
     shape: &Shape,
     first: usize,

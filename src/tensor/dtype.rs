@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use bytemuck::{Pod, Zeroable};
 
-/// Calls `$callback!` with one row for each dtype: the list that everything else about dtypes is made from.
+/// Calls `$callback!` with one row for each dtype: the list behind everything else about dtypes.
 ///
 /// A callback matches the rows like this:
 ///
@@ -23,14 +23,13 @@ use bytemuck::{Pod, Zeroable};
 ///   - `Signed`, `Unsigned`: integers of Rust.
 ///   - `Float`: floats of Rust or `half`.
 ///   - `Float8`: floats of 8 bits. `cast/float8.rs` has a row for the encoding of each.
-///   - `Quantized`: one integer to a block, of which we do not know the scale.
+///   - `Quantized`: one integer per block, without its scale.
 ///   - `Opaque`: packed or uninterpreted bits.
 ///   - `Complex`: a real and an imaginary part.
-///   - `Block`: blocks of bytes that stand for several elements. There is no scalar, and so no compiled code for the
-///     row.
-/// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype; `()` for `Block`. Those of
-///   `Float8`, `Quantized` and `Opaque` are declared from this list too, under the name of the variant.
-/// - `bits`: the integer that has the bits of an element, or of each part of a complex number; `u8` for `Block`.
+///   - `Block`: blocks of bytes for several elements. There is no scalar, and so no compiled code for the row.
+/// - `scalar`: the Rust type of an element, an [`Element`](super::Element) with this dtype; `()` for `Block`. The
+///   scalars of `Float8`, `Quantized` and `Opaque` are declared from this list too, named after the variant.
+/// - `bits`: the integer with the bits of an element, or of each part of a complex number; `u8` for `Block`.
 /// - `doc`: the documentation of the variant.
 macro_rules! for_each_dtype {
     ($callback:ident) => {
@@ -102,7 +101,7 @@ macro_rules! dtypes {
     ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
         /// The element type of a tensor.
         ///
-        /// Sizes are those of a block: most dtypes have one element in a block, the packed ones several.
+        /// Sizes are per block: most dtypes have one element in a block, packed ones several.
         ///
         /// ```
         /// use tensorfile::{Dtype, Element};
@@ -161,7 +160,7 @@ macro_rules! dtypes {
 
 for_each_dtype!(dtypes);
 
-/// Declares the scalars that Rust has no type for.
+/// Declares scalars missing in Rust.
 macro_rules! scalars {
     ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
         $(scalar!($class $variant, $bits);)*
@@ -233,15 +232,14 @@ impl Dtype {
         self.row().bytes
     }
 
-    /// Returns the number of bytes that change places between little- and big-endian, to which elements are aligned in
-    /// memory: those of an element, of a part of a complex number, and 1 for packed dtypes.
+    /// Returns the number of bytes swapped between little- and big-endian, which is also the alignment of elements in
+    /// memory: the size of an element, of a part of a complex number, and 1 for packed dtypes.
     #[inline]
     pub(crate) const fn unit_bytes(self) -> usize {
         self.row().unit
     }
 
-    /// Returns the number of bytes that `elements` elements take, a last partial block counted whole. `None` on
-    /// overflow.
+    /// Returns the number of bytes for `elements`, including a last partial block. `None` on overflow.
     ///
     /// ```
     /// use tensorfile::Dtype;
@@ -318,7 +316,7 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// The error for a name that is not the name of a dtype.
+/// The error for an unknown name of a dtype.
 ///
 /// ```
 /// use tensorfile::scalar::UnknownDtypeName;
@@ -348,7 +346,7 @@ pub(crate) const fn dtypes<T, const N: usize>(tags: &[(T, Dtype)]) -> [Dtype; N]
     dtypes
 }
 
-/// Returns the tag of each dtype that a format's table of tags has.
+/// Returns the tag of each dtype, from a format's table of tags.
 pub(crate) const fn tags_of<T: Copy>(tags: &[(T, Dtype)]) -> [Option<T>; Dtype::ALL.len()] {
     let mut of = [None; Dtype::ALL.len()];
     let mut index = 0;

@@ -8,9 +8,9 @@ use super::buffer::{copied_integers, swap_bytes, try_with_capacity};
 use super::dtype::for_each_dtype;
 use super::{Buffer, Dtype, InvalidTensor};
 
-/// A Rust scalar that has a [`Dtype`].
+/// A Rust scalar with a [`Dtype`].
 ///
-/// This trait is sealed: there is one scalar for each dtype, except for those whose blocks have several elements, such
+/// This trait is sealed: there is one scalar for each dtype, except for dtypes with several elements in a block, such
 /// as [`Dtype::F4`].
 ///
 /// ```
@@ -28,8 +28,8 @@ pub trait Element: sealed::Sealed + Copy + PartialEq + Debug + Send + Sync + 'st
     /// The dtype of this scalar.
     const DTYPE: Dtype;
 
-    /// Returns the little-endian bytes of `elements`: borrowed on little-endian hosts, a copy on others.
-    // This and the others are methods of each scalar, so that the crates of users do not compile them again.
+    /// Returns the little-endian bytes of `elements`: borrowed on little-endian hosts, otherwise a copy.
+    // Methods of each scalar, so that the crates of users do not compile them again.
     #[doc(hidden)]
     fn as_le_bytes(elements: &[Self]) -> Cow<'_, [u8]>;
 
@@ -142,7 +142,7 @@ impl Element for bool {
 
 /// Returns whether all bytes are 0 or 1.
 pub(crate) fn are_bools(bytes: &[u8]) -> bool {
-    // Many at once, which a search that stops at the first one cannot do.
+    // Without an early exit, so that many are checked at once.
     bytes.iter().fold(0, |all, byte| all | byte) <= 1
 }
 

@@ -1,17 +1,18 @@
+//! A table of distinct tensor headers, with a guess at the next one: the layers of a model repeat.
+
 use smallvec::SmallVec;
 
 use crate::tensor::{Layout, TensorInfo};
 
-/// The headers of tensors. Most tensors of a model have one that others have too, which is stored once.
+/// Distinct tensor headers. Most tensors of a model share their header with other tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderTable {
     all: SmallVec<[TensorInfo; 1]>,
-    /// The number of the header that was added or found last.
+    /// The number of the header added or found last.
     last: u32,
-    /// The number of the one that came after a header the last time, by the lower bits of its number: the layers of a
-    /// model are alike.
+    /// A guess at the next header: `next[n % RECENT]` last followed header `n`. Layers repeat.
     next: [u32; Self::RECENT],
-    /// The numbers of those that were added or found before, by a part of their hash.
+    /// The numbers of headers added or found before, by a part of their hash.
     recent: [u32; Self::RECENT],
     /// The memory outside of `all`, in bytes.
     outside: usize,
@@ -19,7 +20,7 @@ pub(crate) struct HeaderTable {
 }
 
 impl Default for HeaderTable {
-    // It is part of larger values, into which it would be copied.
+    // In its place: it is part of larger values, and would be copied into them.
     #[inline]
     fn default() -> Self {
         Self {
@@ -35,7 +36,7 @@ impl Default for HeaderTable {
 
 impl HeaderTable {
     const RECENT: usize = 16;
-    /// The number of headers that are compared one by one.
+    /// The number of headers compared one by one.
     const NEWEST: usize = 8;
 
     pub(crate) fn clear(&mut self) {
@@ -52,8 +53,8 @@ impl HeaderTable {
         }
     }
 
-    /// Returns the number of a header that is the same, if it is one of the last ones.
-    // A part of what is done for each tensor.
+    /// Returns the number of an equal header among the recent ones.
+    // Inlined into the loops that fill an index or a plan.
     #[inline(always)]
     pub(crate) fn find(&mut self, info: &TensorInfo) -> Option<u32> {
         let next = self.next[self.last as usize % Self::RECENT];
@@ -74,7 +75,7 @@ impl HeaderTable {
         if self.is(number, info) {
             return Some(number);
         }
-        // Some that are used in turn may have one place.
+        // Several headers used in turn may collide.
         let end = u32::try_from(self.all.len()).ok()?;
         (0..end).rev().take(Self::NEWEST).find(|number| self.is(*number, info))
     }
@@ -84,7 +85,7 @@ impl HeaderTable {
         self.last = number;
     }
 
-    /// Returns whether a header is that of a number.
+    /// Returns whether a header has this number.
     #[inline(always)]
     fn is(&self, number: u32, info: &TensorInfo) -> bool {
         match self.as_slice().get(number as usize) {
@@ -93,7 +94,7 @@ impl HeaderTable {
         }
     }
 
-    /// Adds a header that [`find`](Self::find) does not find, and returns its number.
+    /// Adds a header not found by [`find`](Self::find), and returns its number.
     pub(crate) fn add_new(&mut self, info: TensorInfo) -> u32 {
         let number = u32::try_from(self.all.len()).expect("there are no more than tensors");
         let tag = if let Layout::Unknown(unknown) = &info.layout { unknown.text_bytes() } else { 0 };
@@ -145,7 +146,7 @@ mod tests {
         let mut infos = HeaderTable::default();
         let numbers: Vec<u32> = (0..100).map(|index| infos.add(TensorInfo::new(Dtype::F32, [index % 2, 64]))).collect();
         assert!(numbers.iter().zip(0..).all(|(number, index)| *number == index % 2));
-        // All pairs, of which some have one place.
+        // All pairs. Some of them collide.
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
             let mut infos = HeaderTable::default();
             let turns = [one, other, one, other].map(|dim| infos.add(TensorInfo::new(Dtype::F32, [dim])));

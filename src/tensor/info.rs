@@ -1,4 +1,4 @@
-//! The description of a tensor, and the error for a payload or an order that does not fit it.
+//! The description of a tensor, and the error for an inconsistent one.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct TensorInfo {
 }
 
 impl TensorInfo {
-    /// A row-major tensor without dims, to be filled in. A constant is not put together from parts that are moved.
+    /// A row-major tensor without dims, to be filled in. A constant is not assembled from parts.
     pub(crate) const EMPTY: Self = Self { dtype: Dtype::U8, shape: Shape::EMPTY, layout: Layout::RowMajor };
 
     /// Describes a dense row-major tensor.
@@ -47,8 +47,7 @@ impl TensorInfo {
         Self { dtype: Dtype::U8, shape: [bytes].into(), layout: Layout::Blob }
     }
 
-    /// Describes a tensor of `bytes` bytes whose dtype this crate does not know. `tag` is what the file calls the
-    /// dtype.
+    /// Describes a tensor of `bytes` bytes with an unknown dtype. `tag` is the name of the dtype in the file.
     #[must_use]
     pub fn unknown(tag: &str, shape: impl Into<Shape>, bytes: usize) -> Self {
         Self {
@@ -58,8 +57,8 @@ impl TensorInfo {
         }
     }
 
-    /// Describes a tensor of an unknown dtype that `format` can write again. `stored` is what it writes: all that a
-    /// header has of the dtype, in a form of the format's own.
+    /// Describes a tensor of an unknown dtype that `format` can write again. `stored` is everything that a header has
+    /// about the dtype, in the format's own form.
     pub(crate) fn unknown_in(format: &str, tag: &str, stored: &[u8], shape: impl Into<Shape>, bytes: usize) -> Self {
         let stored = [format.as_bytes(), b"\0", stored].concat().into_boxed_slice();
         Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), stored, bytes) }
@@ -88,7 +87,7 @@ impl TensorInfo {
         self.unknown_dtype().is_none() && is_number(self.dtype) && is_number(dtype)
     }
 
-    /// Returns what `format` writes for the unknown dtype of a tensor that it can write again.
+    /// Returns the stored form of an unknown dtype in `format`, if it can be written again.
     pub(crate) fn unknown_stored(&self, format: &str) -> Option<&[u8]> {
         match &self.layout {
             Layout::Unknown(unknown) => unknown.stored_in(format),
@@ -118,8 +117,8 @@ impl TensorInfo {
         }
     }
 
-    /// Returns the size of the integers for a [`Buffer`](super::Buffer) that holds the payload: 1 if the payload is not
-    /// a run of elements.
+    /// Returns the size of the integers in a [`Buffer`](super::Buffer) for the payload: 1 if the payload is not a run
+    /// of elements.
     pub(crate) fn unit_bytes(&self) -> usize {
         match self.layout {
             Layout::RowMajor | Layout::DimOrder(_) => self.dtype.unit_bytes(),
@@ -127,14 +126,14 @@ impl TensorInfo {
         }
     }
 
-    /// Returns whether any `bytes` bytes are a payload of this tensor. Others may be valid too, but have to be checked.
+    /// Returns whether any `bytes` bytes are a payload of this tensor. Otherwise they have to be checked.
     #[inline]
     pub(crate) fn takes_any(&self, bytes: usize) -> bool {
         self.any_bytes() == Some(bytes)
     }
 
-    /// Returns the length of a payload in bytes, if any bytes of that length are one: the tensor is dense and in
-    /// row-major order, and all bits of an element have a meaning.
+    /// Returns the length of the payload in bytes, if any bytes are valid: the tensor is dense and in row-major order,
+    /// and all bits of an element have a meaning.
     #[inline]
     pub(crate) fn any_bytes(&self) -> Option<usize> {
         let is_simple = matches!(self.layout, Layout::RowMajor) && self.dtype != Dtype::Bool;
@@ -175,7 +174,7 @@ impl TensorInfo {
         }
     }
 
-    /// Checks that the dim order has the rank of the shape.
+    /// Checks the rank of the dim order against the shape.
     #[inline]
     pub(crate) fn check_order(&self) -> Result<(), InvalidTensor> {
         match &self.layout {
@@ -237,9 +236,9 @@ pub enum Layout {
     },
     /// Not a tensor, but named bytes of unknown meaning. The dtype is `u8`, and the shape is their number.
     Blob,
-    /// A tensor of a dtype that this crate does not know. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is
-    /// that in the file. The elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap)
-    /// hold the bytes, and the format that they come from writes them again.
+    /// A tensor of an unknown dtype. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is as in the file. The
+    /// elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap) hold the bytes, and
+    /// the original format writes them again.
     Unknown(Box<UnknownDtype>),
 }
 
@@ -254,10 +253,10 @@ impl Clone for Layout {
     }
 }
 
-/// A dtype in a file that this crate does not know.
+/// A dtype in a file, unknown to this crate.
 ///
-/// It remembers the format that it was read from, as the same tag means something else in another one, and all that the
-/// file has of it, so that the format can write it again. Dtypes are equal if both are.
+/// Keeps the format and the raw tag, so that the same format can write it back. Tags mean nothing in other formats.
+/// Dtypes are equal if both are.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct UnknownDtype {
     tag: Box<str>,
@@ -285,7 +284,7 @@ impl UnknownDtype {
 
     /// Returns a tag as it is kept.
     fn shown(tag: &str) -> Box<str> {
-        /// The most characters of a tag that are kept: every tensor of a file may have one.
+        /// The maximum number of characters kept of a tag: every tensor of a file may have one.
         const LONGEST: usize = 96;
         let mut shown = String::new();
         for letter in tag.chars().take(LONGEST) {
@@ -337,7 +336,7 @@ impl Layout {
         DimOrder::new(order).map(Self::DimOrder)
     }
 
-    /// Returns the layout of an unknown dtype whose tag is as [`UnknownDtype::tag`] returns it.
+    /// Returns the layout of an unknown dtype, with its tag in the form of [`UnknownDtype::tag`].
     fn unknown(tag: Box<str>, stored: Box<[u8]>, bytes: usize) -> Self {
         Self::Unknown(Box::new(UnknownDtype { tag, stored, bytes }))
     }
@@ -415,7 +414,7 @@ impl DimOrder {
     }
 }
 
-/// The error for a dtype, shape, layout and payload that do not fit each other.
+/// The error for a dtype, shape, layout and payload that do not fit together.
 ///
 /// ```
 /// use tensorfile::report::InvalidTensor;
@@ -432,7 +431,7 @@ pub enum InvalidTensor {
     Length {
         /// The size of the payload in bytes.
         found: u64,
-        /// The tensor that it should be.
+        /// The intended tensor.
         info: Box<TensorInfo>,
     },
     /// The tensor takes more bytes than this machine can address.
@@ -447,7 +446,7 @@ pub enum InvalidTensor {
         /// The tensor.
         info: Box<TensorInfo>,
     },
-    /// The number of elements is not that of the shape.
+    /// The number of elements differs from the shape.
     Elements {
         /// The number of elements.
         found: usize,
@@ -470,7 +469,7 @@ pub enum InvalidTensor {
     Coordinate {
         /// The position of the coordinate among the entries.
         entry: usize,
-        /// The dim that the index is outside of.
+        /// The dim with the index.
         axis: usize,
         /// The index.
         found: u64,
@@ -503,7 +502,7 @@ pub enum InvalidTensor {
     /// There is not enough memory for the payload. [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory) is the
     /// same.
     OutOfMemory {
-        /// The number of bytes that could not be allocated.
+        /// The number of bytes requested.
         bytes: u64,
     },
 }

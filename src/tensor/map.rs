@@ -5,9 +5,8 @@ use super::{Tensor, TensorInfo};
 
 /// Named tensors in the order of the file.
 ///
-/// Holds any file in which no name repeats, without a struct that describes it. Tensors of a file without names are
-/// named after their position, `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same
-/// order.
+/// Holds any file without repeated names, without a struct to describe it. Unnamed tensors of a file are named by
+/// position, `0`, `1`, …. Two maps are equal if they have the same names and tensors in the same order.
 ///
 /// ```
 /// use ndarray::array;
@@ -47,7 +46,7 @@ impl TensorMap {
         self.0.is_empty()
     }
 
-    /// Returns the tensor with that name.
+    /// Returns the tensor called `name`.
     ///
     /// ```
     /// use ndarray::array;
@@ -62,7 +61,7 @@ impl TensorMap {
         self.0.get(name)
     }
 
-    /// Returns the tensor with that name, mutably.
+    /// Returns the tensor called `name`, mutably.
     ///
     /// ```
     /// use ndarray::array;
@@ -79,7 +78,7 @@ impl TensorMap {
         self.0.get_mut(name)
     }
 
-    /// Returns `true` if the map has a tensor with that name.
+    /// Returns `true` if the map has a tensor called `name`.
     ///
     /// ```
     /// use tensorfile::TensorMap;
@@ -92,7 +91,7 @@ impl TensorMap {
         self.0.contains_key(name)
     }
 
-    /// Adds a tensor or an array at the end, or replaces the one with that name in place and returns the replaced one.
+    /// Adds a tensor or an array at the end, or replaces the one called `name` in place and returns the replaced one.
     ///
     /// ```
     /// use ndarray::array;
@@ -107,7 +106,7 @@ impl TensorMap {
         self.0.insert(name.into(), tensor.into())
     }
 
-    /// Removes and returns the tensor with that name. The others keep their order.
+    /// Removes and returns the tensor called `name`. The remaining tensors keep their order.
     ///
     /// ```
     /// use ndarray::array;
@@ -138,8 +137,8 @@ impl TensorMap {
         self.0.iter()
     }
 
-    /// Iterates over the names in order, as [`names`](Self::names) does; the name that maps of the standard library
-    /// use.
+    /// Iterates over the names in order, as [`names`](Self::names) does, under the name used by maps of the standard
+    /// library.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.names()
     }

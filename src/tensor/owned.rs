@@ -1,12 +1,14 @@
+//! Tensors with their own bytes.
+
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{Buffer, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo, TensorView};
 
-/// A tensor that owns its bytes, with a dtype known at run time.
+/// A tensor with its own bytes, and a dtype known at run time.
 ///
-/// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) that shared them in the file they were
-/// read from, if that was in memory.
+/// Clones share the bytes. So do tensors of a [`TensorMap`](super::TensorMap) read from a file in memory in which they
+/// were shared.
 ///
 /// ```
 /// use ndarray::array;
@@ -65,7 +67,7 @@ impl Tensor {
         Ok(Self { info: TensorInfo::new(A::DTYPE, shape), bytes: Arc::new(bytes) })
     }
 
-    /// Creates a tensor from parts that were checked to fit each other.
+    /// Creates a tensor from checked parts.
     pub(crate) fn from_checked(info: TensorInfo, bytes: impl Into<Arc<Buffer>>) -> Self {
         let bytes = bytes.into();
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));

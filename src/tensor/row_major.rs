@@ -8,13 +8,13 @@ use super::{DimOrder, Shape};
 
 use crate::tensor::checked_io::write_all;
 
-/// The most bytes that are gathered before they are written.
+/// The number of bytes to gather before writing.
 const BATCH: usize = 64 << 10;
 
-/// The memory for rows that are gathered together.
+/// The memory for gathered rows.
 const BLOCK: usize = 128 << 10;
 
-/// The most memory for rows of which fewer than a cache line has elements fit into a block.
+/// The maximum memory for long rows, where less than a cache line of each row fits into a block.
 const LONG_ROWS: usize = 4 << 20;
 
 /// The usual size of cache lines. Reading one byte takes as long as reading all.
@@ -57,7 +57,7 @@ struct StridedDim {
     stride: usize,
 }
 
-/// Returns the dims, outermost first, without those of length 1. Neighbours that one stride steps through are merged.
+/// Returns the dims, outermost first, without dims of length 1. Neighbours with a common stride are merged.
 fn merged_dims(shape: &Shape, order: &DimOrder) -> Vec<StridedDim> {
     let mut dims: Vec<StridedDim> = Vec::with_capacity(shape.rank());
     for (&len, stride) in shape.iter().zip(order.strides(shape)).filter(|(len, _)| **len != 1) {
@@ -69,7 +69,7 @@ fn merged_dims(shape: &Shape, order: &DimOrder) -> Vec<StridedDim> {
     dims
 }
 
-/// Writes runs of `run` elements that are contiguous in memory.
+/// Writes runs of `run` contiguous elements.
 fn write_runs(bytes: &[u8], element: usize, outer: &[StridedDim], run: usize, out: &mut dyn Write) -> io::Result<()> {
     let run = run * element;
     let mut batch = Vec::with_capacity(if run < BATCH { BATCH.min(bytes.len()) } else { 0 });
@@ -116,7 +116,7 @@ where
 
 /// Fills `block` with rows of `row` elements. Each row begins one element after the row before it.
 fn gather_rows<E: Copy>(elements: &[E], inner: &[StridedDim], row: usize, block: &mut [E]) {
-    // The elements of a row that are gathered at a time: few enough for both sides to stay in the nearest cache.
+    // The number of elements of a row to gather at a time: few enough for both sides to stay in the nearest cache.
     const TILE: usize = 16;
     let mut offsets = Offsets::new(inner);
     for column in (0..row).step_by(TILE) {
@@ -125,7 +125,7 @@ fn gather_rows<E: Copy>(elements: &[E], inner: &[StridedDim], row: usize, block:
         tile.iter_mut().zip(&mut offsets).for_each(|(to, offset)| *to = offset);
         for (i, row) in block.chunks_exact_mut(row).enumerate() {
             let row = &mut row[column..column + columns];
-            // Whole tiles have a length that the compiler knows.
+            // Whole tiles have a length known to the compiler.
             match <&mut [E; TILE]>::try_from(&mut *row) {
                 Ok(row) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + i]),
                 Err(_) => row.iter_mut().zip(tile).for_each(|(to, offset)| *to = elements[offset + i]),

@@ -1,4 +1,4 @@
-//! Sorting through one function that is not generic.
+//! Sorting through one non-generic function.
 //!
 //! The standard library's sorts are compiled for each type and each comparison, and are large. `benches/compile` shows
 //! the code of programs that load and save.
@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 #[cfg(feature = "tensorbuffers")]
 use smallvec::SmallVec;
 
-/// Returns the positions from 0 to `len` in the order of a comparison. Positions that are equal keep their order.
+/// Returns the positions from 0 to `len` in the order of a comparison. Equal positions keep their order.
 pub(crate) fn positions(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ordering) -> Vec<usize> {
     let mut order: Vec<usize> = (0..len).collect();
     order.sort_by(|&one, &other| compare(one, other));
@@ -24,8 +24,8 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
         order.sort_unstable();
         return order;
     }
-    // Hashes and offsets are spread evenly. With about as many buckets as numbers, by the upper bits in which they
-    // differ, few are left to be compared.
+    // Hashes and offsets are spread evenly. With about as many buckets as numbers, by the upper differing bits, few are
+    // left to compare.
     let different = numbers.iter().fold(0, |different, number| different | (number ^ numbers[0]));
     let same_bits = different.leading_zeros();
     let unused = (u64::BITS - same_bits).saturating_sub(numbers.len().ilog2() + 1);
@@ -61,7 +61,7 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
     order
 }
 
-/// Sorts values. Those that are equal keep their order.
+/// Sorts values. Equal values keep their order.
 pub(crate) fn values<T>(values: Vec<T>, compare: &mut dyn FnMut(&T, &T) -> Ordering) -> Vec<T> {
     let order = positions(values.len(), &mut |one, other| compare(&values[one], &values[other]));
     let mut values: Vec<Option<T>> = values.into_iter().map(Some).collect();

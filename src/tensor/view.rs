@@ -1,8 +1,10 @@
+//! Tensors with borrowed bytes.
+
 use std::borrow::Cow;
 
 use super::{Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
-/// A tensor that borrows its bytes, such as those of a file in memory.
+/// A tensor with borrowed bytes, such as from a file in memory.
 ///
 /// ```
 /// use tensorfile::{Dtype, TensorInfo, TensorView};
@@ -67,7 +69,7 @@ impl<'a> TensorView<'a> {
         Ok(Self { info: Cow::Owned(TensorInfo::new(A::DTYPE, shape)), bytes })
     }
 
-    /// Creates a view of parts that were checked to fit each other.
+    /// Creates a view of checked parts.
     pub(crate) fn from_checked(info: Cow<'a, TensorInfo>, bytes: &'a [u8]) -> Self {
         debug_assert_eq!(info.check_payload(bytes.len() as u64), Ok(()));
         Self { info, bytes }

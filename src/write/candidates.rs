@@ -37,7 +37,7 @@ impl Candidates {
     }
 
     /// Adds the next tensor of the plan.
-    // A part of what is done for each tensor.
+    // Inlined into the planner, which calls it for each tensor.
     #[inline(always)]
     pub(super) fn add(&mut self, index: usize, len: usize, tensor: &TensorRecord<'_>) {
         if let Some(name) = tensor.tied {

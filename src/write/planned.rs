@@ -163,7 +163,7 @@ impl PlannedTensors {
     /// Adds a tensor in its stored dim order. Its info was added before.
     ///
     /// Returns the length of its payload in bytes.
-    // A part of what is done for each tensor.
+    // Inlined into the planner, which calls it for each tensor.
     #[inline(always)]
     pub(super) fn push(&mut self, name: &str, info: u32) -> usize {
         match &mut self.names {

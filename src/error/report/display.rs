@@ -1,4 +1,4 @@
-//! The report for people. Findings that the items of a list have in common take one line, and long lists are cut.
+//! The report for people. Findings common to the items of a list take one line, and long lists are cut.
 
 use std::collections::HashSet;
 use std::fmt::{self, Display, Formatter};

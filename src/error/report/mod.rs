@@ -12,8 +12,7 @@ use crate::tensor::TensorInfo;
 /// A comparison of a file's index with a type's [`Schema`](crate::model::Schema): every mismatch, before any payload is
 /// read.
 ///
-/// Displayed, it is a text in which findings that many items of a list have in common take one line. Serialized, it is
-/// complete.
+/// `Display` gives a text with one line for findings common to many items of a list. `Serialize` is complete.
 ///
 /// ```
 /// use ndarray::{Array1, Array2};
@@ -37,41 +36,40 @@ use crate::tensor::TensorInfo;
 /// );
 /// ```
 ///
-/// Some errors depend on payloads and keys, which are not compared: numbers that the dtype of a `cast` cannot hold,
-/// bytes that are not a `bool`, bytes that are not aligned for a view, and keys that the key type of a map does not
-/// accept.
+/// Some errors depend on payloads and keys, which are not compared: numbers out of range for the dtype of a `cast`,
+/// bytes invalid for `bool`, bytes misaligned for a view, and keys refused by the key type of a map.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct LoadReport {
     /// The number of tensors in the file.
     pub tensors: usize,
-    /// The number of tensors that match the type.
+    /// The number of matching tensors.
     pub loaded: usize,
-    /// The size of these tensors in the file, in bytes.
+    /// The size of the matching tensors in the file, in bytes.
     pub loaded_bytes: u64,
-    /// Tensors of the type that the file does not have, in the order of the type.
+    /// Tensors of the type missing from the file, in type order.
     pub missing: Vec<MissingTensor>,
-    /// Tensors in the file that the type does not have, in the order of the file.
+    /// Tensors in the file without a place in the type, in file order.
     pub unexpected: Vec<UnexpectedTensor>,
     /// Tensors with another dtype than the type, in the order of the file.
     pub wrong_dtype: Vec<Misfit>,
-    /// Tensors with another rank or other dims than the type, in the order of the file.
+    /// Tensors with a different rank or different dims than the type, in file order.
     pub wrong_shape: Vec<Misfit>,
     /// Tensors with another layout than the type, or in the place of a struct, a map or a list, in the order of the
     /// file.
     pub wrong_layout: Vec<Misfit>,
     /// Missing items in the middle of lists.
     pub gaps: Vec<Gap>,
-    /// Entries of metadata of the type that the file does not have, in the order of the type.
+    /// Metadata entries of the type missing from the file, in type order.
     pub missing_metadata: Vec<MissingMetadata>,
-    /// Entries of metadata whose values the type cannot hold, in the order of the type.
+    /// Metadata entries with values unsuitable for the type, in type order.
     pub invalid_metadata: Vec<InvalidMetadata>,
     /// The reason why the file could not be compared: it has no names and its tensors do not match by position, or a
     /// name has too many parts. Or none of its tensors fits, although all of the type's may be missing.
     pub refused: Option<String>,
 }
 
-/// A tensor of a type that a file does not have.
+/// A tensor of a type missing from a file.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -99,7 +97,7 @@ pub struct MissingTensor {
     pub near: Vec<String>,
 }
 
-/// An entry of metadata of a type that a file does not have: a field with `#[tensor(metadata)]`.
+/// A metadata entry of a type missing from a file: a field with `#[tensor(metadata)]`.
 ///
 /// ```
 /// use tensorfile::{File, TensorFile, TensorMap, safetensors};
@@ -123,11 +121,11 @@ pub struct MissingMetadata {
     pub key: String,
     /// The value of the type, such as `a u32`.
     pub expected: String,
-    /// Keys in the file that are similar, the most similar first.
+    /// Similar keys in the file, the most similar first.
     pub near: Vec<String>,
 }
 
-/// An entry of metadata whose value a type cannot hold.
+/// A metadata entry with a value unsuitable for the type.
 ///
 /// ```
 /// use tensorfile::{File, TensorFile, TensorMap, safetensors};
@@ -152,7 +150,7 @@ pub struct InvalidMetadata {
     pub what: String,
 }
 
-/// A tensor in a file that a type does not have.
+/// A tensor in a file without a place in the type.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -206,7 +204,7 @@ pub struct Misfit {
     pub expected: String,
 }
 
-/// Missing items of a list that has later items.
+/// Missing items of a list with later items.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -232,8 +230,8 @@ pub struct Gap {
 }
 
 impl LoadReport {
-    /// Returns `true` if the type can be read from the file. It is `false` if the file has tensors and metadata of
-    /// which the type takes nothing.
+    /// Returns `true` if the type can be read from the file. It is `false` if the type takes nothing of a non-empty
+    /// file.
     ///
     /// ```
     /// use ndarray::{Array1, array};

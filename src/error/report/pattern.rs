@@ -1,6 +1,6 @@
-//! Names without indices, which the items of a list have in common.
+//! Names without indices, common to the items of a list.
 
-/// Replaces each part of a name that is a number by `*`.
+/// Replaces each numeric segment of a name by `*`.
 pub(crate) fn pattern(name: &str) -> String {
     name.split('.').map(|part| if is_number(part) { "*" } else { part }).collect::<Vec<_>>().join(".")
 }
@@ -15,7 +15,7 @@ pub(crate) fn fill(pattern: &str, name: &str) -> Option<String> {
     numbers.next().is_none().then(|| parts.join("."))
 }
 
-/// Replaces the numbers in which names of one pattern differ by `*`.
+/// Replaces the differing numbers in names of one pattern by `*`.
 pub(super) fn common(names: &mut dyn Iterator<Item = &str>) -> String {
     let mut common: Vec<&str> = names.next().unwrap_or_default().split('.').collect();
     for name in names {

@@ -100,7 +100,7 @@ impl KnownHeader {
     }
 
     /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
-    // A part of what is done for each tensor.
+    // Inlined into the loop over records, which mostly have the header of the last one.
     #[inline(always)]
     fn payload_at(
         &self,
@@ -219,7 +219,7 @@ impl Reader {
 }
 
 /// Reads the header of a record. Returns also the layout number, and the range of the payload.
-// A part of what is done for each tensor.
+// Inlined into the loop over records.
 #[inline(always)]
 fn read_header(cursor: &mut Cursor<'_>, limits: &Limits, end: Option<u64>) -> Result<(TensorInfo, u8, Range<u64>)> {
     cursor.read_ahead(header::COMMON_BYTES);

@@ -1,3 +1,5 @@
+//! Reads GGUF: the header, and the places of the tensors in the data.
+
 #[cfg(feature = "npy")]
 use std::num::NonZeroU8;
 use std::ops::Range;
@@ -39,7 +41,7 @@ impl IndexReader for Reader {
         for i in 0..index.pushed() {
             let Range { mut start, end: stop } = index.entry(i).range();
             if start == stop {
-                // A stream would have to look for the place of a tensor without bytes, which may be anywhere.
+                // For a stream, an empty tensor counts at the end of the last one: its offset may be anywhere.
                 start = start.min(end);
             } else {
                 end = stop.next_multiple_of(alignment);
@@ -102,7 +104,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(read(file, false, limits, &mut Index::default())?.metadata)
 }
 
-/// Reads all entries as text, those about the file included. The whole header is checked.
+/// Reads all entries as text, including the ones about the file. The whole header is checked.
 pub(super) fn entries(file: &mut dyn ReadAt, limits: &Limits) -> Result<IndexMap<String, String>> {
     read(file, false, limits, &mut Index::default())?;
     let mut cursor = Cursor::new(file, 0);
@@ -110,7 +112,7 @@ pub(super) fn entries(file: &mut dyn ReadAt, limits: &Limits) -> Result<IndexMap
     Ok(metadata::MetadataReader::new(&mut cursor, is_big_endian, limits).entries(entries, limits)?.entries)
 }
 
-/// Reads the metadata with its types. The header is one that was read before.
+/// Reads the typed metadata of a header that was checked before.
 pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Vec<TypedEntry>> {
     let mut cursor = Cursor::new(file, 0);
     let Beginning { entries, is_big_endian, .. } = header::read_beginning(&mut cursor)?;
@@ -120,7 +122,7 @@ pub(super) fn typed_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<V
     Ok(entries)
 }
 
-/// Makes a header with other metadata.
+/// Makes a header with different metadata.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
     let FileHeader { data, alignment, header_end, is_big_endian, .. } =
         read(file, true, limits, &mut Index::default())?;
@@ -173,7 +175,7 @@ fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut In
     let Some(data) = header_end.checked_next_multiple_of(alignment) else {
         return Err(ErrorKind::Truncated { needed: alignment, left: 0 }.into());
     };
-    // Tensors without bytes come before one that begins at the same offset.
+    // Tensors without bytes come before a tensor at the same offset.
     if let Some(order) = index.sort() {
         places = order.into_iter().map(|i| places[i]).collect();
     }
@@ -255,8 +257,8 @@ fn tensor(
     Ok((info, start..end, place))
 }
 
-/// Gives the tensors of an unknown dtype the bytes up to where the next one begins, or up to the end of the file, of
-/// which `left` bytes are data.
+/// Extends each tensor of an unknown dtype to the start of the next tensor, or to the end of the file, where `left` is
+/// the number of data bytes.
 fn set_unknown_ends(index: &mut Index, places: &[u64], left: Option<u64>) -> Result<()> {
     for (i, place) in places.iter().enumerate() {
         let entry = index.entry(i);

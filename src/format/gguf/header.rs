@@ -1,3 +1,5 @@
+//! The GGUF header: tags, magic, and the limits of ggml.
+
 use super::{FORMAT, metadata};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::TypedEntry;
@@ -52,22 +54,22 @@ const TAG_OF: [Option<u32>; Dtype::ALL.len()] = tags_of(TAGS);
 /// The first bytes of a file.
 pub(super) const MAGIC: [u8; 4] = *b"GGUF";
 
-/// The version that is written. Version 2 has the same bytes, and version 1 shorter counts.
+/// The version to write. Version 2 has the same bytes, and version 1 shorter counts.
 const VERSION: u32 = 3;
 
-/// The longest name that ggml reads, in bytes: the specification says 64, but one of them is the NUL at its end.
+/// The longest name in ggml, in bytes: the specification says 64, but this includes the NUL at its end.
 pub(super) const MAX_NAME: usize = 63;
 
-/// The longest name that builds of ggml with a higher limit read, such as those of stable-diffusion.cpp.
+/// The longest name in builds of ggml with a raised limit, such as stable-diffusion.cpp.
 pub(super) const MAX_LONG_NAME: usize = 127;
 
 /// The most parts of a model: their number has 16 bits.
 pub(super) const MAX_PARTS: u64 = u16::MAX as u64;
 
-/// The highest rank that ggml reads.
+/// The highest rank in ggml.
 pub(super) const MAX_RANK: usize = 4;
 
-/// The largest dim that ggml reads: it is signed.
+/// The largest dim in ggml: it is signed.
 pub(super) const MAX_DIM: u64 = i64::MAX as u64;
 
 /// Returns the dtype of a number.
@@ -75,21 +77,21 @@ pub(super) fn dtype(tag: u32) -> Option<Dtype> {
     TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype)
 }
 
-/// Describes a tensor of a type that is unknown, in a file of some alignment. Its size is not known yet.
+/// Describes a tensor of an unknown type, in a file of some alignment. Its size is not known yet.
 pub(super) fn unknown(tag: u32, alignment: u64, shape: Shape) -> TensorInfo {
     let stored = [&tag.to_le_bytes()[..], &alignment.to_le_bytes()].concat();
     TensorInfo::unknown_in(FORMAT.name, &tag.to_string(), &stored, shape, 0)
 }
 
-/// Describes a tensor of a big-endian file whose blocks have numbers of several sizes. It is not written, as it would
-/// be read as little-endian.
+/// Describes a tensor of a big-endian file whose blocks have numbers of several sizes. It cannot be written, because it
+/// would be read as little-endian.
 pub(super) fn big_endian_blocks(info: &TensorInfo) -> TensorInfo {
     let bytes = info.payload_bytes().unwrap_or(usize::MAX);
     let dtype = info.unknown_dtype().unwrap_or(info.dtype.name());
     TensorInfo::unknown_in("", &format!("{dtype}, big-endian"), &[], info.shape.clone(), bytes)
 }
 
-/// Returns the number of an unknown type, and the alignment of the file that it comes from.
+/// Returns the number of an unknown type, and the alignment of its original file.
 fn stored(info: &TensorInfo) -> Option<(u32, u64)> {
     let (tag, alignment) = info.unknown_stored(FORMAT.name)?.split_first_chunk()?;
     Some((u32::from_le_bytes(*tag), u64::from_le_bytes(alignment.try_into().ok()?)))
@@ -107,12 +109,12 @@ pub(super) fn check_alignment(info: &TensorInfo, alignment: u64) -> Result<(), E
     }
 }
 
-/// Refuses a name that ggml reads as another one.
+/// Refuses a name that ggml reads as a different one.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     if name.contains('\0') { Err(cannot_store("a name with NUL", "in ggml a name ends there")) } else { Ok(()) }
 }
 
-/// Returns the number of elements of a tensor's innermost dim, which is 1 at rank 0.
+/// Returns the size of a tensor's innermost dim, or 1 at rank 0.
 fn row(info: &TensorInfo) -> usize {
     info.shape.last().copied().unwrap_or(1)
 }
@@ -139,7 +141,7 @@ pub(super) fn read_beginning(cursor: &mut Cursor<'_>) -> Result<Beginning> {
     }
     let offset = cursor.offset();
     let stored = cursor.u32()?;
-    // No version has so many digits.
+    // No version number is this large.
     let is_big_endian = (1..=VERSION).contains(&stored.swap_bytes());
     let version = if is_big_endian { stored.swap_bytes() } else { stored };
     check_version(version, is_big_endian).map_err(|kind| Error::new(kind).at(offset))?;
@@ -177,7 +179,7 @@ pub(super) fn write(plan: &PlannedTensors, entries: &metadata::Writing<'_>, layo
     out
 }
 
-/// Returns all bytes before the data of a file with other metadata.
+/// Returns all bytes before the data, with different metadata.
 pub(super) fn rewrite(beginning: &Beginning, entries: &[TypedEntry], descriptions: &[u8], alignment: u64) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend_from_slice(&beginning.version.to_le_bytes());

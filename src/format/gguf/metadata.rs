@@ -9,16 +9,16 @@ use crate::limits::Limits;
 use crate::model::{FilePart, MetadataChanges, MetadataKind, MetadataValue, TypedEntry};
 use crate::read::Cursor;
 
-/// The alignment of files that do not state one, in bytes.
+/// The default alignment of files, in bytes.
 const ALIGNMENT: u64 = 32;
 
-/// The key of the alignment, the only entry that matters for reading tensors.
+/// The key of the alignment, the only entry needed for reading tensors.
 pub(super) const ALIGNMENT_KEY: &str = "general.alignment";
 
 /// The longest key, in bytes. Names of tensors have the same limit when they are read.
 const MAX_KEY: usize = u16::MAX as usize;
 
-/// The longest string that ggml reads, in bytes.
+/// The longest string in ggml, in bytes.
 const MAX_STRING: u64 = 1 << 30;
 
 /// The numbers of parts, of a model in several files. They are about the file, and not about the model.
@@ -49,7 +49,7 @@ const U64: u32 = 10;
 const I64: u32 = 11;
 const F64: u32 = 12;
 
-/// Returns whether an entry of that key can be written.
+/// Returns whether an entry with this key can be written.
 pub(super) fn keeps(key: &str) -> bool {
     (1..=MAX_KEY).contains(&key.len()) && key.is_ascii()
 }
@@ -98,7 +98,7 @@ impl TypedValue {
         Self { kind: entry.kind, bytes: entry.bytes.clone() }
     }
 
-    /// Returns the alignment that the value states; otherwise a text of it.
+    /// Returns the alignment stated by the value; otherwise its text.
     fn alignment(&self) -> Result<u64, String> {
         match (self.kind, &*self.bytes) {
             (U8, &[byte]) => Ok(byte.into()),
@@ -127,7 +127,7 @@ pub(super) struct MetadataReader<'a, 'f> {
     skips_long: bool,
     /// One was skipped.
     has_skipped: bool,
-    /// The bytes of strings and texts that may still be kept.
+    /// The number of string and text bytes that may still be kept.
     room: u64,
     limit: u64,
 }
@@ -142,7 +142,7 @@ pub(super) struct HeaderMetadata {
 }
 
 impl HeaderMetadata {
-    /// Returns which part of a model the file is. The entries that state it are removed.
+    /// Returns the file's part of a model, and removes the entries that state it.
     pub(super) fn take_part(&mut self) -> Option<FilePart> {
         let mut number = |key| self.entries.shift_remove(key)?.parse().ok();
         let [index, count, tensors]: [Option<u64>; 3] = PART_KEYS.map(&mut number);
@@ -150,7 +150,7 @@ impl HeaderMetadata {
     }
 }
 
-/// A closure that is called with an entry that was just read.
+/// A closure called with each entry.
 type Each<'x> = &'x mut dyn FnMut(&mut Cursor<'_>, u64, &str, &str) -> Result<()>;
 
 impl<'a, 'f> MetadataReader<'a, 'f> {
@@ -160,7 +160,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         Self { cursor, is_big_endian, skips_long: false, has_skipped: false, room: limit, limit }
     }
 
-    /// Skips long arrays, which take longer to read than all tensors of a file.
+    /// Skips long arrays, because reading them takes longer than all tensors of a file.
     pub(super) fn skip_long(&mut self, skips: bool) {
         self.skips_long = skips;
     }
@@ -271,7 +271,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         Ok(bytes)
     }
 
-    /// Counts bytes that are kept.
+    /// Charges for bytes to be kept.
     fn take_room(&mut self, bytes: u64) -> Result<()> {
         match self.room.checked_sub(bytes) {
             Some(room) => self.room = room,
@@ -325,7 +325,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         }
     }
 
-    /// Appends the text of a value in an array of that depth, where strings are in quotes.
+    /// Appends the text of a value in an array of this depth. Strings in arrays are in quotes.
     fn value(&mut self, kind: u32, depth: u32, text: &mut String) -> Result<()> {
         let written = match kind {
             U8 => write!(text, "{}", self.number(u8::from_le_bytes)?),
@@ -370,7 +370,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
             text.push_str(if index > 0 { ", " } else { "" });
             let before = text.len();
             self.value(kind, depth + 1, text)?;
-            // Those of arrays in arrays were counted.
+            // Items of nested arrays are counted already.
             if kind != ARRAY {
                 self.take_room((text.len() - before) as u64)?;
             }
@@ -391,7 +391,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
         Ok((kind, count))
     }
 
-    /// Skips values in an array of that depth.
+    /// Skips values in an array of this depth.
     fn skip(&mut self, kind: u32, count: u64, depth: u32) -> Result<()> {
         match kind {
             STRING => (0..count).try_for_each(|_| {
@@ -414,8 +414,7 @@ fn number<T, const N: usize>(mut bytes: [u8; N], is_big_endian: bool, of_bytes: 
     of_bytes(bytes)
 }
 
-/// Turns the bytes of a big-endian value, which was read before, into those of a little-endian one. Returns the bytes
-/// after it.
+/// Converts a checked big-endian value to little-endian in place. Returns the bytes after it.
 fn swap_value(kind: u32, bytes: &mut [u8]) -> &mut [u8] {
     /// Swaps the number at the beginning. Returns it and the bytes after it.
     fn swap(bytes: &mut [u8], size: usize) -> (u64, &mut [u8]) {
@@ -474,8 +473,8 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    /// Checks the keys and the alignment: `None` is that of the entries, or else the default.
-    /// Of a part of a model, only the first has the entries, as llama.cpp writes them.
+    /// Checks the keys and the alignment: `None` for the alignment in the entries, or else the default. As in
+    /// llama.cpp, only the first part of a model has the entries.
     pub(super) fn new(
         entries: &'a IndexMap<String, TypedValue>,
         alignment: Option<u64>,
@@ -526,7 +525,7 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// Returns the entries of a part, with the types that llama.cpp expects.
+/// Returns the entries of a part, with the types expected by llama.cpp.
 fn part_entries(part: FilePart) -> [(&'static str, TypedValue); 3] {
     let short = |number: u64| MetadataValue::U16(u16::try_from(number).unwrap_or(u16::MAX));
     let tensors = MetadataValue::I32(i32::try_from(part.tensors.unwrap_or(0)).unwrap_or(i32::MAX));
@@ -541,7 +540,7 @@ pub(super) fn put_entry(key: &str, kind: u32, bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(bytes);
 }
 
-/// Changes entries. Those that are there keep their types; new ones are strings.
+/// Changes entries. Existing entries keep their types; new ones are strings.
 pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Result<Vec<TypedEntry>> {
     if changes.unset.contains(ALIGNMENT_KEY) || changes.set.contains_key(ALIGNMENT_KEY) {
         let what = format!("change the metadata `{ALIGNMENT_KEY}`");
@@ -574,7 +573,7 @@ pub(super) fn changed(entries: Vec<TypedEntry>, changes: &MetadataChanges) -> Re
     Ok(changed)
 }
 
-/// Returns the type of a number, unless it is that of arrays.
+/// Returns the type of a number, unless it is the type of arrays.
 fn kind_of(kind: u32) -> Option<MetadataKind> {
     Some(match kind {
         U8 => MetadataKind::U8,

@@ -21,19 +21,18 @@
 //!
 //! Quantized types such as [`Q4_0`](crate::Dtype::Q4_0) are opaque: blocks of bytes, each with the weights of a part of
 //! a row and their scales. Such tensors are read, listed and written whole, but not computed. The innermost dim is a
-//! multiple of the block. Types that this version does not know are [listed as unknown](crate::Layout::Unknown), up to
-//! the start of the next tensor, with the padding before it. They are written again, to a file of the same alignment or
-//! a larger one.
+//! multiple of the block. Unknown types are [listed as unknown](crate::Layout::Unknown), up to the start of the next
+//! tensor, including the padding before it. They can be written again, to a file of the same or a larger alignment.
 //!
 //! # Metadata
 //!
 //! [`metadata`] returns every entry as text: strings as they are, numbers in decimal, arrays in brackets with strings
 //! in quotes. Arrays are whole, however long they are.
 //!
-//! Entries that are given as text are written as strings. Programs that expect a number there, as llama.cpp does for
-//! most keys, refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with
-//! `#[tensor(metadata)]` are written with their own types, and entries of another GGUF file keep theirs, arrays
-//! included, with [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata).
+//! Entries given as text are written as strings. Programs that expect a number there, as llama.cpp does for most keys,
+//! refuse such a file. `general.alignment` is the exception: it sets the alignment. Fields with `#[tensor(metadata)]`
+//! are written with their own types, and entries of another GGUF file keep their types, including arrays, with
+//! [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata).
 //!
 //! # Names
 //!
@@ -46,14 +45,14 @@
 //! - The specification lets names have 64 bytes; ggml reads 63.
 //! - ggml requires tensors in the order of their data, without gaps but for padding. Any order and gaps are read, and
 //!   tensors come in the order of their data. The padding after the last one may be missing.
-//! - ggml refuses a file with a type that it does not know. Here only that tensor cannot be read. In a stream, whose
-//!   end is not known, it must not be the last one.
-//! - ggml takes any `bool` but 0 for true. The specification calls others than 0 and 1 invalid, and they are errors
-//!   here.
-//! - The specification wants an alignment that is a multiple of 8, and keys of lower-case words. As in ggml, an
-//!   alignment is any power of two, and a key anything but empty. Keys are written if they are ASCII.
+//! - ggml refuses a file with an unknown type. Here only the tensor itself is unreadable. In a stream, whose end is
+//!   unknown, it must not be the last one.
+//! - ggml takes any `bool` but 0 for true. The specification calls values other than 0 and 1 invalid, and they are
+//!   errors here.
+//! - The specification wants an alignment divisible by 8, and keys of lower-case words. As in ggml, an alignment is any
+//!   power of two, and a key anything but empty. Keys are written if they are ASCII.
 //! - The specification has arrays in arrays, and ggml does not read them. They are read here up to a depth of 4.
-//! - Strings that are not UTF-8, as some tokenizers have, are read with replacement characters.
+//! - Strings outside of UTF-8, as some tokenizers have, are read with replacement characters.
 //! - `q8_1` has blocks of 36 bytes in ggml, and of 40 in the Python package `gguf`. Files do not hold it. It is ggml's
 //!   here.
 //! - Big-endian files are read, except for tensors in blocks, which are listed as unknown. They need the feature `npy`.
@@ -62,11 +61,11 @@
 //! # Models in several files
 //!
 //! llama.cpp splits a model into files with names such as `m-00001-of-00002.gguf`, which state their number in
-//! `split.no`, `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one,
-//! whichever is named, if they lie next to each other. Otherwise, and in memory and streams, a file is opened alone,
-//! with a [warning](crate::report::WarningKind::Part). These entries are about the file and not about the model: they
-//! are not among [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that no copy says that it is a
-//! part. Shards that are [saved](crate::SaveOptions::max_shard_bytes) have them.
+//! `split.no`, `split.count` and `split.tensors.count`. [`File::open`](crate::File::open) opens all of them as one, by
+//! any of their names, if they are next to each other. Otherwise, and in memory and streams, a file is opened alone,
+//! with a [warning](crate::report::WarningKind::Part). These entries describe the file and not the model: they are not
+//! among [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that copies do not claim to be a part.
+//! [Saved shards](crate::SaveOptions::max_shard_bytes) have them.
 //!
 //! # Limits
 //!
@@ -131,7 +130,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     for entry in options.typed.iter().flat_map(|typed| &**typed) {
         typed.entry(entry.key.as_str()).or_insert(entry);
     }
-    // An entry that was changed is text, as any other.
+    // A changed entry is text, like a new one.
     let typed = |key: &str, text: &str| typed.get(key).filter(|entry| entry.text == text);
     let stored = |(key, text): (&String, &String)| {
         let value = typed(key, text).map_or_else(|| TypedValue::text(text), |entry| TypedValue::from_typed(entry));
@@ -251,8 +250,8 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 
 /// Reads the metadata of a file in memory as text, in the order of the file. The whole header is checked.
 ///
-/// The [module](self#metadata) tells how arrays and numbers read. Of a model in several files, this also has the
-/// entries about them, such as `split.count`.
+/// The [module](self#metadata) explains the text of arrays and numbers. In a model of several files, this also includes
+/// the entries about them, such as `split.count`.
 ///
 /// ```
 /// use tensorfile::{TensorMap, gguf};

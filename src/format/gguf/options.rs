@@ -19,7 +19,7 @@ use crate::format;
 pub type Options = format::Options<Encode>;
 
 impl Options {
-    /// Adds a string to the metadata, or replaces the entry of that key.
+    /// Adds a string to the metadata, or replaces the entry with this key.
     ///
     /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
     #[must_use]
@@ -35,8 +35,8 @@ impl Options {
         self
     }
 
-    /// Sets whether names of 64 to 127 bytes are written too, which only builds of ggml with a higher limit read, such
-    /// as those of stable-diffusion.cpp. Default: `false`, and a longer name than 63 bytes is an error.
+    /// Sets whether names of 64 to 127 bytes are written too. Only builds of ggml with a raised limit read them, such
+    /// as stable-diffusion.cpp. Default: `false`, and a name longer than 63 bytes is an error.
     ///
     /// ```
     /// use std::collections::BTreeMap;

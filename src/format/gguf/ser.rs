@@ -15,7 +15,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 pub struct Encode {
     pub(super) metadata: IndexMap<String, TypedValue>,
     pub(super) alignment: Option<u64>,
-    /// Names that only some builds of ggml read are written.
+    /// Write names that only some builds of ggml read.
     pub(super) long_names: bool,
     /// The file is one of several.
     pub(super) part: Option<FilePart>,

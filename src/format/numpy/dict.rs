@@ -16,7 +16,7 @@ pub(super) struct Dict {
 /// The type of the elements.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Descr {
-    /// A string: one number or other scalar.
+    /// A string, a number or another scalar.
     Text(Vec<u8>),
     /// The source of another literal, such as the list of fields of a record.
     Other(Vec<u8>),
@@ -86,8 +86,8 @@ fn escape(text: &str) -> Option<(char, usize)> {
 
 /// Parses the text of a header: a dict with each of its keys once, and blanks.
 ///
-/// Keys and the names of dtypes have no escapes, and integers may end with `L`, as Python 2 writes them. numpy ends the
-/// text with a newline, which some others do not. The time is linear in the length.
+/// Keys and dtype names have no escapes, and integers may end with `L`, as in Python 2. numpy ends the text with a
+/// newline, some writers do not. The time is linear in the length.
 pub(super) fn parse(text: &[u8]) -> Result<Dict, ErrorKind> {
     let mut parser = Parser { rest: text };
     let (mut descr, mut fortran_order, mut shape) = (None, None, None);
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
         let digits = self.take_while(&u8::is_ascii_digit);
         self.rest = self.rest.strip_prefix(b"L").unwrap_or(self.rest);
         match digits {
-            // Python refuses these.
+            // Python refuses leading zeros.
             [b'0', _, ..] => None,
             _ => str::from_utf8(digits).ok()?.parse().ok(),
         }

@@ -31,7 +31,7 @@ const CODES: &[(&str, Dtype)] = &[
     ("c16", Dtype::C128),
 ];
 
-/// Other names that numpy takes for these dtypes, after a byte order: its letters.
+/// Alternative names for these dtypes in numpy, after a byte order: its letters.
 const LETTERS: &[(&str, Dtype)] = &[
     ("?", Dtype::Bool),
     ("b", Dtype::I8),
@@ -49,8 +49,8 @@ const LETTERS: &[(&str, Dtype)] = &[
     ("D", Dtype::C128),
 ];
 
-/// Names that numpy takes without a byte order, some of them of dtypes that `ml_dtypes` adds. Left out are those of C,
-/// whose sizes depend on the machine.
+/// Names in numpy without a byte order, including dtypes added by `ml_dtypes`. Names from C are left out, because their
+/// sizes depend on the machine.
 const NAMES: &[(&str, Dtype)] = &[
     ("bool", Dtype::Bool),
     ("bool_", Dtype::Bool),
@@ -85,22 +85,22 @@ const NAMES: &[(&str, Dtype)] = &[
 /// The supported dtypes.
 pub(super) const DTYPES: &[Dtype] = &dtypes::<_, { CODES.len() }>(CODES);
 
-/// The highest rank that numpy supports.
+/// The highest rank in numpy.
 pub(super) const MAX_RANK: usize = 64;
 
 /// The first bytes of an array.
 pub(super) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// The length of the longest dict that numpy reads, in bytes.
+/// The length of the longest dict accepted by numpy, in bytes.
 const MAX_TEXT: u32 = 10_000;
 
-/// The length of the longest dict that is written, without the padding after it.
+/// The length of the longest dict to write, without its padding.
 const LONGEST_WRITTEN: usize = MAX_TEXT as usize - ALIGNMENT;
 
 /// Elements begin at a multiple of this from the magic on.
 const ALIGNMENT: usize = 64;
 
-/// A header that was read.
+/// A parsed header.
 #[derive(Debug)]
 pub(super) struct ArrayHeader {
     pub(super) info: TensorInfo,
@@ -108,7 +108,7 @@ pub(super) struct ArrayHeader {
     pub(super) big_endian: Option<NonZeroU8>,
     /// The length of the header in bytes.
     pub(super) len: u32,
-    /// The length of the elements in bytes, as far as the header tells it of an unknown dtype.
+    /// The length of the elements in bytes, if the header determines it for an unknown dtype.
     pub(super) payload: Option<u64>,
 }
 
@@ -122,15 +122,14 @@ impl ArrayHeader {
     }
 }
 
-/// The name under which unknown dtypes are remembered, which arrays in both formats can have.
+/// The name that marks unknown dtypes, common to both formats.
 pub(super) const UNKNOWN_DTYPES: &str = "numpy";
 
-/// The version whose text is UTF-8. That of others is Latin-1.
+/// The version with UTF-8 text. Earlier versions use Latin-1.
 const UTF_8: u8 = 3;
 
 /// Reads the header of an array after its [magic](MAGIC). `read` fills its argument with the next bytes. Errors lack
-/// the offset. The inner error is that of a header that numpy does not read either, or that this crate does not
-/// understand.
+/// the offset. The inner error is for a header that numpy does not read either, or that this crate does not understand.
 pub(super) fn read(
     read: &mut dyn FnMut(&mut [u8]) -> Result<()>,
     limits: &Limits,
@@ -188,14 +187,14 @@ fn header(dict: Dict, version: u8, len: u32, limits: &Limits) -> Result<ArrayHea
 const ROW_MAJOR: u8 = 0;
 const COLUMN_MAJOR: u8 = 1;
 
-/// Returns the layout of an array whose first dim varies fastest.
+/// Returns the layout of an array in column-major order.
 fn column_major(rank: usize) -> Layout {
     let order: Vec<u8> = (0..rank).rev().map(|dim| u8::try_from(dim).expect("the rank was checked")).collect();
     Layout::from_dim_order(&order).expect("each dim is there once")
 }
 
-/// Returns the size of an element of a dtype that is not a number of ours, such as text and dates. `None` for objects,
-/// which are pickled, and for structures.
+/// Returns the element size of a dtype without numbers of ours, such as text and dates. `None` for objects, which are
+/// pickled, and for structures.
 fn item_bytes(descr: &Descr) -> Option<usize> {
     let Descr::Text(text) = descr else { return None };
     let text = str::from_utf8(text).ok()?;
@@ -223,10 +222,10 @@ fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
     Some((dtype, size.filter(|_| is_big_endian)))
 }
 
-/// The byte orders: little, big, none, and that of the machine, which is little.
+/// The byte orders: little, big, none, and native, which is little.
 const ORDERS: [char; 4] = ['<', '>', '|', '='];
 
-/// Refuses a dim order that numpy does not have.
+/// Refuses a dim order unknown to numpy.
 pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
     match &info.layout {
         Layout::Unknown(_) if text(info).len() > LONGEST_WRITTEN => {

@@ -1,4 +1,4 @@
-//! The formats of numpy, which share the header of an array.
+//! The formats of numpy. They share the header of an array.
 
 mod dict;
 mod header;

@@ -238,7 +238,7 @@ enum SegmentPart {
 
 impl<'a> Found<'a> {
     /// A tensor of the current generation, with a whole segment.
-    // A part of what is done for each tensor.
+    // Inlined into the loop over tensors.
     #[inline(always)]
     fn named(table: Table<'a>) -> Result<Self> {
         let layout = table.table(named_data::TENSOR_LAYOUT)?.map(|layout| (layout, tensor_layout::SCALAR_TYPE));

@@ -9,8 +9,7 @@ use super::value::{
 use crate::error::{ErrorKind, Result};
 
 impl Machine {
-    /// Returns what a function makes. What an unknown one makes, or one whose arguments are not as expected, is an
-    /// object.
+    /// Returns the result of a function. For an unknown function, or unexpected arguments, it is an object.
     pub(super) fn call(&mut self, callee: PickleValue, args: u32) -> Result<PickleValue> {
         let global = match callee {
             PickleValue::Global(i) => i,
@@ -27,7 +26,7 @@ impl Machine {
         }
     }
 
-    /// Returns what a known function makes. `None` if the arguments are not those that it has in checkpoints.
+    /// Returns the result of a known function. `None` if its arguments differ from the ones in checkpoints.
     fn call_known(&mut self, function: Function, args: u32) -> Result<Option<PickleValue>> {
         let values = self.heap.values(args);
         let (first, count) = (values.first().copied(), values.len());
@@ -95,10 +94,10 @@ impl Machine {
             },
             Function::New | Function::Reconstruct => match *values {
                 [class @ PickleValue::Global(_), ..] => {
-                    // The base class of `Reconstruct` is `object`, or that of the value after it.
+                    // The base class of `Reconstruct` is `object`, or the class of the next value.
                     let rest = values.get(if function == Function::New { 1 } else { 2 }..).unwrap_or(&[]).to_vec();
                     self.copy(rest.len().saturating_mul(size_of::<PickleValue>()))?;
-                    // Classes that take other classes could do so without end.
+                    // Classes with classes as arguments could recurse without end.
                     let is_known = !matches!(
                         self.heap.function(class),
                         None | Some(Function::New | Function::Reconstruct | Function::FromType)
@@ -163,7 +162,7 @@ impl Machine {
         })
     }
 
-    /// Returns an object of a class that is a global or an object.
+    /// Returns an object of a class, which is a global or an object.
     pub(super) fn object_of(&mut self, class: PickleValue, parts: &[PickleValue]) -> Result<PickleValue> {
         match class {
             PickleValue::Global(class) => self.object(class, parts),
@@ -175,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Returns an object that is made of values without names.
+    /// Returns an object made of unnamed values.
     fn object(&mut self, class: u32, parts: &[PickleValue]) -> Result<PickleValue> {
         let parts = self.container(parts.iter().flat_map(|part| [PickleValue::Unnamed, *part]).collect())?;
         let i = index(self.heap.objects.len())?;
@@ -193,7 +192,7 @@ impl Machine {
             }
             PickleValue::Tensor(_) | PickleValue::Other(_) => self.with_extra(target, None, Some(state)).map(drop),
             PickleValue::Dict(dict) => {
-                // The versions of modules, which each `state_dict()` has.
+                // The versions of modules, present in every `state_dict()`.
                 let is_versions = match state {
                     PickleValue::Dict(i) => matches!(*self.heap.values(i), [PickleValue::Text(key), _]
                         if self.heap.text(key) == "_metadata"),
@@ -258,7 +257,7 @@ impl Machine {
         Ok(PickleValue::NumpyArray(i))
     }
 
-    /// Returns bytes, which Python 2 had as strings.
+    /// Returns bytes, which were strings in Python 2.
     fn bytes_of(&self, value: PickleValue) -> Option<ByteString> {
         match value {
             PickleValue::Bytes(bytes) => Some(bytes),
@@ -282,11 +281,11 @@ impl Machine {
         }
     }
 
-    /// Returns a copy of a sequence as another type. `None` if it is made of something else that can be iterated.
+    /// Returns a copy of a sequence as another type. `None` if it is made of any other iterable.
     fn sequence(&mut self, function: Function, from: Option<PickleValue>) -> Result<Option<PickleValue>> {
         let values = match from {
             None => Vec::new(),
-            // A tuple that is made of one is the same.
+            // A tuple made of a tuple is the same one.
             Some(PickleValue::Tuple(i)) if matches!(function, Function::Tuple | Function::Size) => {
                 let make = if function == Function::Tuple { PickleValue::Tuple } else { PickleValue::Size };
                 return Ok(Some(make(i)));
@@ -419,7 +418,7 @@ impl Machine {
         }
     }
 
-    /// Returns the bits of a tensor. `None` if there are others than those that are known.
+    /// Returns the bits of a tensor. `None` if any are unknown.
     fn bits(&self, metadata: Option<PickleValue>) -> Option<TensorBits> {
         let mut bits = TensorBits::default();
         match metadata {
@@ -439,7 +438,7 @@ impl Machine {
         Some(bits)
     }
 
-    /// Returns a tensor whose elements cannot be read, with the bytes of another one.
+    /// Returns a tensor with unreadable elements, which has the bytes of another one.
     fn unread(&mut self, kind: TensorKind, elements: Option<u32>) -> Result<PickleValue> {
         let mut other = UnreadTensor {
             kind,
@@ -521,7 +520,7 @@ impl Machine {
                 };
                 self.with_extra(made, unknown, state).map(Some)
             }
-            // An unknown function makes it. Its class tells more.
+            // An unknown function makes it. Its class says more.
             _ => {
                 let parts = std::iter::once(PickleValue::Tuple(args)).chain(state).collect::<Vec<_>>();
                 match (unknown, function) {
@@ -535,7 +534,7 @@ impl Machine {
         }
     }
 
-    /// Returns the attributes of a jagged tensor other than those that it is made of.
+    /// Returns the attributes of a jagged tensor, except its parts.
     fn without_parts(&mut self, state: Option<PickleValue>) -> Result<Option<PickleValue>> {
         const PARTS: &[&str] =
             &["_values", "_offsets", "_lengths", "_ragged_idx", "_metadata_cache", "_size", "_strides"];
@@ -548,7 +547,7 @@ impl Machine {
         self.container(others).map(PickleValue::Dict).map(Some)
     }
 
-    /// Returns a tensor or an array that is converted to a dtype when it is loaded: `(data, dtype, device, …)`.
+    /// Returns a tensor or an array to be converted to a dtype on loading: `(data, dtype, device, …)`.
     fn converted(&mut self, args: u32) -> Result<Option<PickleValue>> {
         let (data, tag) = match *self.heap.values(args) {
             [data, PickleValue::Dtype(tag), ..] => (data, tag),
@@ -562,14 +561,14 @@ impl Machine {
                 let dtype = self.heap.arrays[i as usize].dtype;
                 let name = dtype.map(|i| self.heap.text(self.heap.dtypes[i as usize].name));
                 let is_same = name.and_then(super::header::numpy_dtype).is_some_and(|known| Some(known) == tag.dtype);
-                // Otherwise it is an object, of which the array is read.
+                // Otherwise it is an object, and the array is read from it.
                 is_same.then_some(data)
             }
             _ => None,
         })
     }
 
-    /// Returns a tensor whose elements cannot be read. What its arguments do not tell is unknown.
+    /// Returns a tensor with unreadable elements. Properties missing from its arguments are unknown.
     fn other(&mut self, kind: TensorKind, args: u32) -> Result<PickleValue> {
         let PickleValue::Other(i) = self.unread(kind, None)? else { unreachable!("it is one") };
         let mut other = self.heap.others[i as usize];
@@ -656,7 +655,7 @@ impl Machine {
         self.heap.tensors[tensor as usize].tag
     }
 
-    /// Returns a layout, which newer files have as text.
+    /// Returns a layout, stored as text in newer files.
     fn layout(&self, value: PickleValue) -> Option<&'static &'static str> {
         match value {
             PickleValue::Layout(layout) => Some(layout),
@@ -667,7 +666,7 @@ impl Machine {
 }
 
 impl UnreadTensor {
-    /// Sets the tensor that has the elements.
+    /// Sets the tensor with the elements.
     fn set_elements(&mut self, tensor: PickledTensor, i: u32) {
         (self.tag, self.shape, self.elements) = (Some(tensor.tag), Some(tensor.shape), Some(i));
     }

@@ -24,7 +24,7 @@ use crate::tensor::{Dtype, InvalidTensor, Layout, Shape, TensorInfo, UnknownDtyp
 pub(super) struct Storages {
     /// The ranges in the file, by name.
     pub(super) ranges: HashMap<String, Range<u64>>,
-    /// The checksums of those that have one, with their ends, by their starts.
+    /// The checksums, with the ends of their members, by start.
     pub(super) checksums: HashMap<u64, (u64, u32)>,
     pub(super) is_big_endian: bool,
 }
@@ -55,10 +55,10 @@ struct FoundTensor {
 /// Stands for a class in warnings.
 const ATTRIBUTES: &str = "attributes";
 
-/// The dicts of a module's state whose keys are names in its `state_dict()`.
+/// The dicts in a module's state whose keys are names in its `state_dict()`.
 const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 
-/// The memory in bytes, and the values, that any file may take if the limits allow it.
+/// The memory in bytes, and the number of values, for any file within the limits.
 const LEAST: u64 = 1 << 20;
 
 /// Returns what is in a value. `file_len` bounds the memory for it, with the limits.
@@ -100,7 +100,7 @@ enum Left {
     Nothing,
     /// The tensors in it.
     Tensors,
-    /// The tensor that it is.
+    /// The value is a tensor.
     Tensor,
 }
 
@@ -111,16 +111,15 @@ struct CheckpointCollector<'a> {
     /// The memory for names, headers and metadata in bytes, and how much of it is left.
     memory: u64,
     left: u64,
-    /// The number of values that may still be visited. Containers that are shared are visited once for each name.
+    /// The remaining number of visits. Shared containers are visited once for each name.
     steps_left: u64,
     /// The name of the value.
     path: String,
-    /// The number of names that it is made of.
+    /// The number of segments in the current name.
     named: usize,
-    /// The containers that the value is in.
+    /// The enclosing containers.
     above: Vec<u32>,
-    /// The number of objects that the value is in, of which only the tensors are read, and how often the containers in
-    /// them were visited.
+    /// The number of enclosing objects, searched for tensors only, and the number of visits of containers in them.
     objects: usize,
     visits: HashMap<u32, u8>,
     /// The last attributes of dicts.
@@ -141,7 +140,7 @@ impl CheckpointCollector<'_> {
     /// The longest text of an entry of metadata in bytes. Longer ones are left out.
     const LONGEST_TEXT: usize = 64 << 10;
 
-    /// The most containers in one another that are printed as one text.
+    /// The maximum depth of containers printed as one text.
     const TEXT_DEPTH: usize = 8;
 
     /// The most warnings.
@@ -213,7 +212,7 @@ impl CheckpointCollector<'_> {
     /// Visits a container, unless it contains itself.
     fn enter(&mut self, index: u32, visit: &mut dyn FnMut(&mut Self, u32) -> Result<()>) -> Result<()> {
         if self.above.contains(&index) {
-            // Objects often have one that has them.
+            // Objects often contain one.
             return if self.is_in_object() {
                 Ok(())
             } else {
@@ -262,8 +261,7 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
-    /// Returns the text of a key that is not a string of UTF-8. Surrogates without their other half are written as
-    /// escapes.
+    /// Returns the text of a key other than a UTF-8 string. Lone surrogates are written as escapes.
     fn key_text(&mut self, key: PickleValue) -> Result<String> {
         let mut text = String::new();
         match key {
@@ -279,7 +277,7 @@ impl CheckpointCollector<'_> {
         Ok(text)
     }
 
-    /// Returns the positions of the pairs of a dict that a later one with the same key replaces.
+    /// Returns the positions of pairs in a dict replaced by a later pair with the same key.
     fn replaced(&self, pairs: &[PickleValue]) -> HashSet<usize> {
         let mut last: HashMap<&str, usize> = HashMap::with_capacity(pairs.len() / 2);
         let mut replaced = HashSet::new();
@@ -311,7 +309,7 @@ impl CheckpointCollector<'_> {
         if self.is_in_object() { Ok(()) } else { self.leave_out(self.heap.global_name(object.class), left) }
     }
 
-    /// Visits the parts of an object. Those without a name, such as its state, have the name of the object.
+    /// Visits the parts of an object. Unnamed parts, such as its state, have the name of the object.
     fn parts(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
         for pair in heap.values(index).chunks_exact(2) {
@@ -344,7 +342,7 @@ impl CheckpointCollector<'_> {
         MODULE.iter().all(|name| has(name))
     }
 
-    /// Visits the state of a module. Its tensors have the names that `state_dict()` gives them.
+    /// Visits the state of a module. Its tensors have their names in `state_dict()`.
     fn module(&mut self, index: u32) -> Result<()> {
         let heap = self.heap;
         for pair in heap.values(index).chunks_exact(2) {
@@ -360,7 +358,7 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
-    /// Visits the tensors in the attributes of a tensor or a dict, and notes that there are attributes.
+    /// Visits the tensors in the attributes of a tensor or a dict, and notes the attributes.
     fn attributes(&mut self, parts: u32) -> Result<()> {
         let heap = self.heap;
         // `None`, `{}` and `({}, None)`, or the flags of a parameter of PyTorch before 0.4.
@@ -395,7 +393,7 @@ impl CheckpointCollector<'_> {
         extra.attributes.map_or(Ok(()), |parts| self.attributes(parts))
     }
 
-    /// Notes that the value is left out, or that only the tensors in it are read.
+    /// Records that the value is left out, or only its tensors are read.
     fn leave_out(&mut self, class: &str, left: Left) -> Result<()> {
         let key = (class.to_owned(), left);
         if !self.left_out.contains_key(&key) && self.left_out.len() == Self::WARNINGS {
@@ -436,7 +434,7 @@ impl CheckpointCollector<'_> {
         }
     }
 
-    /// Visits a value that a container has under a name.
+    /// Visits a named value in a container.
     fn within(&mut self, name: &str, value: PickleValue) -> Result<()> {
         self.steps(1)?;
         let before = self.path.len();
@@ -465,7 +463,7 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
-    /// Returns whether a container has values, all of which are of one line of text.
+    /// Returns whether a container is non-empty and all its values fit on one line of text.
     fn is_list_of_scalars(&mut self, index: u32) -> Result<bool> {
         let values = self.heap.values(index);
         self.steps(values.len())?;
@@ -564,7 +562,7 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
-    /// Appends a value as `repr` of Python shows it, or the beginning of one that is too long.
+    /// Appends a value as Python's `repr`, truncated if it is too long.
     fn write(&mut self, value: PickleValue, text: &mut String, depth: usize) -> Result<()> {
         let (heap, before) = (self.heap, text.len());
         let written = match value {
@@ -649,11 +647,11 @@ impl CheckpointCollector<'_> {
             _ => write!(text, "<{}>", value.kind()),
         };
         written.expect("a String can be written to");
-        // Values that are shared are printed once for each name.
+        // Shared values are printed once for each name.
         self.steps(text.len().saturating_sub(before) / 64)
     }
 
-    /// Appends a container as Python prints it, or the beginning of one that is too long.
+    /// Appends a container as Python prints it, truncated if it is too long.
     fn write_container(&mut self, container: PickleValue, index: u32, text: &mut String, depth: usize) -> Result<()> {
         let values = self.heap.values(index);
         let [open, close] = match container {
@@ -728,7 +726,7 @@ impl CheckpointCollector<'_> {
         Some(if is_in_container { format!("np.{class}({number})") } else { text })
     }
 
-    /// Returns the range of a storage, which has to be as long as the pickle says.
+    /// Returns the range of a storage, after comparing its length with the pickle.
     fn range(&self, storage: &PickledStorage) -> Result<Range<u64>> {
         let key = self.heap.text(storage.key);
         let Some(range) = self.storages.ranges.get(key) else {
@@ -779,7 +777,7 @@ impl CheckpointCollector<'_> {
         let range = self.range(storage)?;
         let (placed, dims) = (range.clone(), dims(Some(tensor.tag), None, &shape)?);
         if packed > 1 {
-            // Several elements are in a byte, which are not given out one by one.
+            // Packed elements share a byte, and cannot be sliced individually.
             let elements = range.start..range.start.saturating_add((range.end - range.start).saturating_mul(packed));
             let placed = place(elements, start, &shape, &strides, 1)?.range;
             let first = (placed.start - range.start) / packed;
@@ -794,7 +792,7 @@ impl CheckpointCollector<'_> {
         self.located(dims, placed, tensor.tag, tensor.bits)
     }
 
-    /// Visits a tensor whose elements cannot be read, and the tensors that it is made of.
+    /// Visits a tensor with unreadable elements, and its parts.
     fn other(&mut self, other: &UnreadTensor) -> Result<()> {
         let found = self.unread(other).map_err(|error| self.blame(error).at(other.place))?;
         self.push(found)?;
@@ -811,7 +809,7 @@ impl CheckpointCollector<'_> {
         self.extra(other.extra)
     }
 
-    /// Returns a tensor whose elements cannot be read, with their bytes if they are in one place.
+    /// Returns a tensor with unreadable elements, and their bytes if they are contiguous.
     fn unread(&self, other: &UnreadTensor) -> Result<FoundTensor> {
         let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
         let dims = dims(other.tag, Some(other.kind), &shape)?;
@@ -821,7 +819,7 @@ impl CheckpointCollector<'_> {
         let bytes = self.tensor(&elements)?.range;
         let mut tag = tag_text(Some(elements.tag), Some(other.kind));
         let quantizer = other.quantizer.map_or(&[][..], |index| self.heap.values(index));
-        // Tensors with other numbers are others, also where only the tags and the bytes are compared.
+        // Tensors with different numbers are different, even where only tags and bytes are compared.
         let numbers = match *quantizer {
             [_, PickleValue::Float(scale), PickleValue::Int(zero_point)] => {
                 format!(", scale {}, zero point {zero_point})", python::float(scale))
@@ -838,7 +836,7 @@ impl CheckpointCollector<'_> {
     fn array(&self, array: &NumpyArray) -> Result<Option<FoundTensor>> {
         let (Some(dtype), PickleValue::Bytes(bytes)) = (array.dtype, array.elements) else { return Ok(None) };
         let dtype = self.heap.dtypes[dtype as usize];
-        // Bytes that are empty may be made by a call.
+        // Empty bytes may be made by a call.
         let place = if bytes.span.len == 0 { Some(array.place) } else { self.heap.place(bytes.span) };
         let Some(start) = place else { return Ok(None) };
         let shape = self.numbers("dim", array.shape)?;
@@ -908,8 +906,7 @@ impl CheckpointCollector<'_> {
         Ok(FoundTensor { info, range: placed.range, codec })
     }
 
-    /// A tensor of an unknown dtype, which is as it is stored: from the first byte of an element to the last one, in
-    /// the order of the file.
+    /// A tensor of an unknown dtype, as stored: from the first byte of an element to the last one, in file order.
     fn located_as_bytes(&self, shape: Shape, range: Range<u64>, tag: &str) -> FoundTensor {
         let bytes = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         FoundTensor { info: TensorInfo::unknown(tag, shape, bytes), range, codec: None }
@@ -945,7 +942,7 @@ fn tag_text(tag: Option<&Tag>, kind: Option<TensorKind>) -> String {
     }
 }
 
-/// Returns the dims of a tensor of that type and kind.
+/// Returns the dims of a tensor of this type and kind.
 fn dims(tag: Option<&Tag>, kind: Option<TensorKind>, shape: &[u64]) -> Result<Shape> {
     let dims: Option<Shape> = shape.iter().map(|dim| usize::try_from(*dim).ok()).collect();
     dims.ok_or_else(|| {
@@ -954,7 +951,7 @@ fn dims(tag: Option<&Tag>, kind: Option<TensorKind>, shape: &[u64]) -> Result<Sh
     })
 }
 
-/// Returns the numbers that are negated in tensors with these bits. `None` if the dtype cannot have them.
+/// Returns the numbers to negate in tensors with these bits. `None` if the dtype cannot have them.
 fn negation(dtype: Dtype, bits: TensorBits) -> Option<Negation> {
     let are_integers = match dtype {
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 | Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => true,
@@ -968,7 +965,7 @@ fn negation(dtype: Dtype, bits: TensorBits) -> Option<Negation> {
     Some(Negation { bytes, are_integers, even_and_odd: [bits.neg, bits.neg != bits.conj] })
 }
 
-/// Returns the last place of a text, up to `most`, at which it can be cut.
+/// Returns the last place, up to `most`, where a text can be cut.
 fn cut(text: &str, most: usize) -> usize {
     (0..=most.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
 }

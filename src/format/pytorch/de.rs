@@ -1,3 +1,5 @@
+//! Reads PyTorch checkpoints: finds the pickle and the storages in a file, and adds the collected tensors to the index.
+
 use flate2::Crc;
 use hashbrown::{HashMap, HashSet};
 
@@ -25,7 +27,7 @@ pub(super) struct Reader {
 }
 
 impl IndexReader for Reader {
-    /// PyTorch does not know the names that the keys of dicts in one another make.
+    /// PyTorch itself has no joined names, so it allows keys that make the same name.
     fn names_may_repeat(&self) -> bool {
         true
     }
@@ -53,7 +55,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(reader.metadata().unwrap_or_default())
 }
 
-/// Compares the checksums of members that are not tensors.
+/// Compares the checksums of all members except tensors.
 pub(super) fn check_other_members(file: &mut dyn ReadAt, limits: &Limits, checked: &HashSet<u64>) -> Result<()> {
     let mut begin = [0; ZIP.len()];
     file.peek_at(0, &mut begin)?;
@@ -131,7 +133,7 @@ struct Member {
 }
 
 impl Member {
-    /// Refuses a member that is compressed.
+    /// Refuses a compressed member.
     fn check_stored(&self) -> Result<()> {
         if self.is_deflated {
             let what = format!(
@@ -253,7 +255,7 @@ fn read_members(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Vec<Member>, 
     Ok((members, begin))
 }
 
-/// Returns the most bytes that the functions of a pickle may copy.
+/// Returns the maximum number of bytes copied by the functions of a pickle.
 fn copies(len: u64, limits: &Limits) -> u64 {
     len.saturating_add(limits.headers())
 }
@@ -296,7 +298,7 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
             return Err(Error::new(malformed(what)).at(place));
         }
     }
-    // Sizes of types, which do not matter, and the byte order of the machine. Storages are little-endian on all.
+    // Sizes of types, which do not matter, and the byte order of the machine. Storages are always little-endian.
     pickle(&mut input)?;
     let (value, heap, _) = pickle(&mut input)?;
     let (keys, key_heap, place) = pickle(&mut input)?;

@@ -1,4 +1,4 @@
-//! The globals of a checkpoint that are known: dtypes, types of storages, and the functions that its pickle calls.
+//! The known globals of checkpoints: dtypes, types of storages, and functions called by pickles.
 
 use crate::tensor::Dtype;
 
@@ -15,8 +15,7 @@ pub(super) struct Tag {
 }
 
 impl Tag {
-    /// Returns the number of elements in a unit of [`bytes`](Self::bytes), which is more than one if PyTorch packs
-    /// them.
+    /// Returns the number of elements in a unit of [`bytes`](Self::bytes): more than one for dtypes packed by PyTorch.
     pub(super) fn packed(&self) -> u64 {
         match self.name {
             "quint4x2" => 2,
@@ -65,7 +64,7 @@ pub(super) static TAGS: &[Tag] = &[
     tag("bits4x2", "", 1, None),
     tag("bits8", "", 1, None),
     tag("bits16", "", 2, None),
-    // PyTorch has names for these, but no elements.
+    // PyTorch only has the names of these dtypes.
     tag("int1", "", 1, None),
     tag("int2", "", 1, None),
     tag("int3", "", 1, None),
@@ -82,18 +81,18 @@ pub(super) static TAGS: &[Tag] = &[
     tag("uint7", "", 1, None),
 ];
 
-/// The layouts of sparse tensors, after that of dense ones.
+/// The layouts of sparse tensors, after the dense one.
 static LAYOUTS: &[&str] = &["strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"];
 
-/// Returns the layout of that name, without the module `torch`.
+/// Returns a layout by its name, without the module `torch`.
 pub(super) fn layout(name: &str) -> Option<&'static &'static str> {
     LAYOUTS.iter().find(|layout| **layout == name)
 }
 
-/// The type of storages whose dtype is with each tensor.
+/// The type of storages without a dtype: each tensor states it.
 pub(super) static UNTYPED: Tag = tag("uint8", "UntypedStorage", 1, Some(Dtype::U8));
 
-/// The number of types of elements that can be read.
+/// The number of readable element types.
 const READ: usize = {
     let (mut index, mut count) = (0, 0);
     while index < TAGS.len() {
@@ -103,7 +102,7 @@ const READ: usize = {
     count
 };
 
-/// The dtypes that can be read.
+/// The readable dtypes.
 pub(super) const DTYPES: [Dtype; READ] = {
     let (mut dtypes, mut index, mut count) = ([Dtype::U8; READ], 0, 0);
     while index < TAGS.len() {
@@ -116,24 +115,24 @@ pub(super) const DTYPES: [Dtype; READ] = {
     dtypes
 };
 
-/// A function, a class or a constant that is known.
+/// A known function, class or constant.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Function {
-    /// Makes a tensor of a storage, an offset, a size and strides. The positions are those of the arguments with a
-    /// dtype and with the bits `conj` and `neg`.
+    /// Makes a tensor of a storage, an offset, a size and strides. The fields are the positions of the arguments for
+    /// the dtype and for the bits `conj` and `neg`.
     Tensor {
         dtype: Option<u8>,
         bits: Option<u8>,
     },
     /// Makes a parameter of a tensor.
     Parameter,
-    /// Makes a parameter of a tensor, with attributes that are the fourth argument.
+    /// Makes a parameter of a tensor, with attributes as the fourth argument.
     ParameterWithState,
     /// Converts a tensor or an array to a dtype.
     Converted,
     /// Calls another function, and sets type and attributes of the result.
     FromType,
-    /// Makes a tensor whose elements cannot be read.
+    /// Makes a tensor with unreadable elements.
     Other(TensorKind),
     /// Makes a dict of nothing, of a dict, or of pairs.
     Dict,
@@ -157,42 +156,42 @@ pub(super) enum Function {
     First,
     /// Returns an attribute of a class.
     Attribute,
-    /// Calls a class that is the first argument.
+    /// Calls a class, its first argument.
     New,
     /// As `New`, with a base class and its value.
     Reconstruct,
     NumpyDtype,
     NumpyScalar,
-    /// Makes an array, whose state is set later.
+    /// Makes an array. Its state is set later.
     NumpyArray,
     /// Makes an array of bytes, a dtype, a shape and the order of its dims.
     NumpyFromBuffer,
-    /// A class of PyTorch or numpy that is not called.
+    /// A class of PyTorch or numpy that is never called.
     Class,
     /// A method of quantization or an order of dims.
     Constant,
 }
 
-/// A kind of tensor whose elements cannot be read.
+/// A kind of tensor with unreadable elements.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum TensorKind {
     /// Made of the arguments of [`Function::Tensor`], then the scales.
     Quantized,
     /// Made of a layout, and a tuple of tensors and the size.
     Sparse(&'static &'static str),
-    /// Made of one tensor of all elements, and others.
+    /// Made of one tensor with all elements, and further tensors.
     Nested,
-    /// Made of a dict, in which `values` is one tensor of all elements.
+    /// Made of a dict with all elements in the tensor `values`.
     Jagged,
     /// Without elements, made of a dtype and a size.
     Meta,
-    /// Made of a class that has the elements in attributes, a dtype and a size.
+    /// Made of a class with its elements in attributes, a dtype and a size.
     Wrapper,
     /// Without elements and size.
     Uninitialized,
-    /// A tensor that is converted to another dtype when it is loaded.
+    /// A tensor converted to another dtype on loading.
     Converted,
-    /// A tensor with bits that are not known, or not those of its dtype.
+    /// A tensor with unknown bits, or bits unsuitable for its dtype.
     Changed,
 }
 
@@ -213,7 +212,7 @@ impl TensorKind {
     }
 }
 
-/// A global that a checkpoint can have.
+/// A global allowed in checkpoints.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Global {
     Dtype(&'static Tag),
@@ -222,10 +221,10 @@ pub(super) enum Global {
     Layout(&'static &'static str),
 }
 
-/// Returns the global of that name. `None` if it is not known: what it makes is not read, and nothing of it is run.
+/// Returns a global by name. `None` if it is unknown: its result is not read, and none of it is run.
 ///
-/// These are the globals of `torch.load(weights_only=True)` that tensors and containers need, the classes and functions
-/// of PyTorch's own tensors, those of numpy's arrays, and builtin types of values.
+/// These are the globals of `torch.load(weights_only=True)` for tensors and containers, the classes and functions of
+/// PyTorch's own tensors, numpy's arrays, and builtin types of values.
 pub(super) fn global(module: &str, name: &str) -> Option<Global> {
     let storage = || TAGS.iter().find(|tag| !tag.storage.is_empty() && tag.storage == name).map(Global::Storage);
     let function = match (module, name) {
@@ -293,7 +292,7 @@ pub(super) fn global(module: &str, name: &str) -> Option<Global> {
     Some(Global::Function(function))
 }
 
-/// The methods of quantization, and the orders of dims, which are constants in the module `torch`.
+/// The methods of quantization, and the orders of dims, both constants in the module `torch`.
 static CONSTANTS: &[&str] = &[
     "per_tensor_affine",
     "per_tensor_symmetric",

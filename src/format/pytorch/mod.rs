@@ -6,8 +6,8 @@
 //!              | pickle of the value | pickle of a list of storages | (count: i64 | elements)*
 //! ```
 //!
-//! A pickle is a program for a machine with a stack, which makes a value. Storages, the bytes of tensors, are not in
-//! it: it refers to them as `("storage", torch.FloatStorage, key, location, count)`, and makes tensors of them with
+//! A pickle is a program for a stack machine that makes a value. Storages, the bytes of tensors, are outside of it: it
+//! refers to them as `("storage", torch.FloatStorage, key, location, count)`, and makes tensors of them with
 //! `torch._utils._rebuild_tensor_v2(storage, offset, size, strides, …)`.
 //!
 //! # Specification
@@ -17,60 +17,61 @@
 //!
 //! # Safety
 //!
-//! Nothing in a pickle is run. Values are made of the globals that tensors and containers need: those of
-//! `torch.load(weights_only=True)`, PyTorch's own tensors, arrays and scalars of numpy, and builtin types. What any
-//! other global makes, such as `argparse.Namespace`, an enum, a path, a class of Lightning or DeepSpeed, or
-//! `os.system`, is left out with a [warning](crate::report::WarningKind::LeftOut) that names it. The tensors that it is
-//! made of are read all the same.
+//! Nothing in a pickle is run. Values are made of the globals for tensors and containers: the ones of
+//! `torch.load(weights_only=True)`, PyTorch's own tensors, arrays and scalars of numpy, and builtin types. Results of
+//! any other global, such as `argparse.Namespace`, an enum, a path, a class of Lightning or DeepSpeed, or `os.system`,
+//! are left out with a [warning](crate::report::WarningKind::LeftOut) that names it. Tensors in its arguments are read
+//! all the same.
 //!
 //! # Names
 //!
-//! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys that have dots
-//! stay as they are, and other keys are as Python prints them. A tensor that is the whole value has no name. If keys
-//! make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
+//! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys with dots stay
+//! unchanged, and other keys are written as Python prints them. If the whole value is one tensor, it has no name. If
+//! keys make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
 //!
 //! Attributes of an object are under its name, and so are positions of its arguments. The tensors of a
-//! `torch.nn.Module` that was pickled whole have the names of its `state_dict()`.
+//! `torch.nn.Module` pickled as a whole have their names in `state_dict()`.
 //!
 //! # Metadata
 //!
-//! Numbers, strings, `None`, dtypes, devices and lists of these are entries of metadata under such names, as `print` of
-//! Python shows them: `1e-08`, `nan`, `torch.Size([2, 3])`, `cuda:0`, and `[device(type='cpu'), 'a\n']` in a list.
-//! Surrogates without their other half are escapes such as `\ud800`. Integers of over 4,300 digits, which Python does
-//! not print, are in hexadecimal. Texts of over 64 KiB are left out with a warning.
+//! Numbers, strings, `None`, dtypes, devices and lists of these are metadata entries under such names, as printed by
+//! Python's `print`: `1e-08`, `nan`, `torch.Size([2, 3])`, `cuda:0`, and `[device(type='cpu'), 'a\n']` in a list. Lone
+//! surrogates are escapes such as `\ud800`. Integers of over 4,300 digits, which Python does not print, are in
+//! hexadecimal. Texts of over 64 KiB are left out with a warning.
 //!
 //! # Memory order
 //!
-//! Tensors can share storages, and their bytes. A tensor whose strides are those of its dims in another order, as with
-//! `channels_last` or after `transpose`, has that order. One with gaps, such as `x[:, ::2]`, with repeated elements, as
-//! from `expand`, or with elements that overlap, as from `unfold`, is gathered piece by piece as it is read.
+//! Tensors can share storages, and their bytes. A tensor whose strides are a permutation of row-major ones, as with
+//! `channels_last` or after `transpose`, has the corresponding dim order. A tensor with gaps, such as `x[:, ::2]`, with
+//! repeated elements, as from `expand`, or with overlapping ones, as from `unfold`, is gathered piece by piece during
+//! reading.
 //!
 //! Lazy conjugates and negatives (`x.conj()`, `x.conj().imag`) are computed as they are read, and cannot be borrowed.
 //!
 //! # Deviations
 //!
-//! - Dtypes that this crate does not have, such as `torch.complex32`, are [unknown](crate::Layout::Unknown). So are
-//!   quantized, sparse and nested tensors, those of the device `meta` and subclasses of PyTorch's own, with tags such
-//!   as `torch.qint8 (quantized, scale 0.5, zero point 10)` and `torch.float32 (sparse_coo)`. Their bytes are those
-//!   from the first element to the last one, in the order of the file, if one storage has all of them, and none
-//!   otherwise. A nested tensor has the shape of all its elements. The tensors that they are made of are listed too,
-//!   under their names, as `w.indices` and `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
-//! - A tensor with an argument that changes its values and is not known, or that is stored in another dtype than it is
-//!   loaded as, is unknown, and there is a warning.
+//! - Dtypes unknown to this crate, such as `torch.complex32`, are [unknown](crate::Layout::Unknown). So are quantized,
+//!   sparse and nested tensors, tensors of the device `meta` and subclasses of PyTorch's own, with tags such as
+//!   `torch.qint8 (quantized, scale 0.5, zero point 10)` and `torch.float32 (sparse_coo)`. Their bytes go from the
+//!   first element to the last one, in file order, if one storage has all of them, and are empty otherwise. A nested
+//!   tensor has the shape of all its elements. Their parts are listed too, under their names, as `w.indices` and
+//!   `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
+//! - A tensor with an unknown argument that changes its values, or with a different dtype in the file than after
+//!   loading, is unknown, and there is a warning.
 //! - Other subclasses of `torch.Tensor` are read as plain tensors, with a warning, and the tensors in their attributes
-//!   as well. Other attributes are left out, with a warning; the versions of modules, which every `state_dict()` has,
-//!   without one.
+//!   as well. Remaining attributes are left out, with a warning; the versions of modules, present in every
+//!   `state_dict()`, without one.
 //! - Arrays of numpy are tensors, and their scalars are metadata.
-//! - Archives that are compressed, which PyTorch reads but does not write, are errors. So are TorchScript archives, and
-//!   the tar archives of PyTorch before 0.1.10.
+//! - Compressed archives, which PyTorch reads but does not write, are errors. So are TorchScript archives, and the tar
+//!   archives of PyTorch before 0.1.10.
 //! - Of two values in a file, as two calls of `torch.save` write them, one is read: the last archive, or the first
 //!   pickle in the older form. There is a warning.
-//! - Checksums of the archive are compared where a member is read in full: that of the pickle, and that of a storage
-//!   which is all of a tensor. Views and slices do not compare them;
-//!   [`File::check_other_checksums`](crate::File::check_other_checksums) does for all other members. Zeros are no
-//!   checksum, as PyTorch can leave them out.
+//! - Checksums of the archive are compared where a member is read in full: for the pickle, and for a storage of a
+//!   single tensor. Views and slices do not compare them;
+//!   [`File::check_other_checksums`](crate::File::check_other_checksums) does for all other members. Zeros count as no
+//!   checksum, because PyTorch can leave them out.
 //! - Any byte but 0 is a `bool` that is true.
-//! - A member whose local header contradicts the directory, as with another name, is an error.
+//! - A member whose local header contradicts the directory, such as by another name, is an error.
 //! - Big-endian archives are read. Without `byteorder`, files are little-endian.
 //! - A storage alone is a tensor of rank 1.
 //!
@@ -81,9 +82,9 @@
 //!
 //! # Limits
 //!
-//! Tensors that share storages can be larger together than the file; [`Limits::shared`] bounds by how much, and
-//! [`Limits::memory`] what is read of them. The first also bounds the memory for names and metadata of containers that
-//! a pickle uses several times.
+//! Tensors with shared storages can be larger together than the file; [`Limits::shared`] bounds the factor, and
+//! [`Limits::memory`] the bytes read. The first also bounds the memory for names and metadata of containers used
+//! several times in a pickle.
 
 mod call;
 mod collect;
@@ -130,8 +131,8 @@ impl HasFormat for de::ReadOnly {
 
 /// Deserializes a value from a checkpoint in memory.
 ///
-/// Views in `T` borrow from `file`, if their elements are next to each other; owned arrays are copied once. The whole
-/// pickle is checked before the first value is made.
+/// Views in `T` borrow from `file`, if their elements are contiguous; owned arrays are copied once. The whole pickle is
+/// checked before the first value is made.
 ///
 /// ```
 /// use tensorfile::{TensorMap, pytorch};
@@ -150,12 +151,11 @@ impl HasFormat for de::ReadOnly {
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a pickle or a storage.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a protocol, a count or an offset is not one of the format.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged.
-/// - [`ErrorKind::NotTensors`](crate::ErrorKind::NotTensors): the file is another pickle, or something else that is
-///   recognized.
+/// - [`ErrorKind::NotTensors`](crate::ErrorKind::NotTensors): the file is another pickle, or a recognized file of
+///   another kind.
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` asks by
 ///   name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): tensors or containers that are shared exceed the default
-///   [`Limits`].
+/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): shared tensors or containers exceed the default [`Limits`].
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
 ///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {

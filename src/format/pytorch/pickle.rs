@@ -1,8 +1,8 @@
 //! Reads pickles, without running anything.
 //!
-//! Values are made of data and of the globals of checkpoints. What any other global makes is an
-//! [object](PickleValue::Object), which holds the values that it is made of. The memory is proportional to the length
-//! of the pickle: nothing is copied that a pickle can name in a few bytes, except against a limit.
+//! Values are made of data and of the globals of checkpoints. The result of any other global is an
+//! [object](PickleValue::Object), which holds its arguments. The memory is proportional to the length of the pickle: a
+//! value that a pickle can name in a few bytes is only copied against a limit.
 
 use hashbrown::HashMap;
 
@@ -73,7 +73,7 @@ impl<'a> Input<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// Appends bytes, which have to be there before memory for them is taken.
+    /// Appends bytes, after checking their presence before memory is allocated.
     fn append(&mut self, len: u64, bytes: &mut Vec<u8>) -> Result<()> {
         self.need(len)?;
         let len = usize::try_from(len).map_err(|_| ErrorKind::Truncated { needed: len, left: self.left() })?;
@@ -141,7 +141,7 @@ mod op {
     pub(super) const NEWOBJ_EX: u8 = 0x92;
 }
 
-/// Reads one pickle. `limit` bounds the bytes that are copied on request of its functions.
+/// Reads one pickle. `limit` bounds the bytes copied by its functions.
 pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(PickleValue, Heap)> {
     let mut machine = Machine { limit, ..Machine::default() };
     loop {
@@ -163,12 +163,12 @@ pub(super) struct Machine {
     stack: Vec<PickleValue>,
     /// The lengths of the stack at marks.
     marks: Vec<usize>,
-    /// Values by their numbers, as far as these count up, and the others.
+    /// Values by number, as far as the numbers are consecutive, and the rest.
     memo: Vec<PickleValue>,
     sparse_memo: HashMap<usize, PickleValue>,
     /// The offset of the opcode in the file.
     pub(super) place: u64,
-    /// The bytes that functions copied, and the most.
+    /// The number of bytes copied by functions, and its limit.
     copied: u64,
     limit: u64,
 }
@@ -373,7 +373,7 @@ impl Machine {
         self.stack.push(value);
     }
 
-    /// Returns the start of the part of the stack that is above the last mark.
+    /// Returns the start of the stack above the last mark.
     fn floor(&self) -> usize {
         self.marks.last().copied().unwrap_or(0)
     }
@@ -417,7 +417,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Adds values to the container at the top, which is `expected`.
+    /// Adds values to the container at the top, described by `expected`.
     fn extend(&mut self, expected: &str, values: Vec<PickleValue>) -> Result<()> {
         let target = self.top()?;
         if let PickleValue::Object(position) = target {
@@ -466,7 +466,7 @@ impl Machine {
         Ok(span)
     }
 
-    /// Returns a string of Python 2, which may be text or bytes.
+    /// Returns a string of Python 2, either text or bytes.
     fn text_or_bytes(&self, span: Span) -> PickleValue {
         match str::from_utf8(self.heap.bytes(span)) {
             Ok(_) => PickleValue::Text(span),
@@ -474,7 +474,7 @@ impl Machine {
         }
     }
 
-    /// Returns a string, which can have surrogates without their other half.
+    /// Returns a string, possibly with lone surrogates.
     fn text(&self, span: Span) -> Result<PickleValue> {
         let mut rest = self.heap.bytes(span);
         if str::from_utf8(rest).is_ok() {
@@ -513,7 +513,7 @@ impl Machine {
         Ok(PickleValue::Global(position))
     }
 
-    /// Counts bytes that a function copies, of which a pickle can make any number with a few bytes.
+    /// Counts bytes copied by a function: a few bytes of a pickle can request any number of copies.
     pub(super) fn copy(&mut self, bytes: usize) -> Result<()> {
         self.copied = self.copied.saturating_add(bytes as u64);
         if self.copied > self.limit {
@@ -643,7 +643,7 @@ fn too_few() -> Error {
     malformed("an opcode of the pickle needs more values than there are")
 }
 
-/// Returns the number of a value that is added to so many.
+/// Returns the number of a value added to `count` existing ones.
 pub(super) fn index(count: usize) -> Result<u32> {
     u32::try_from(count).map_err(|_| {
         let found = count as u64;

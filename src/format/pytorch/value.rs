@@ -1,8 +1,8 @@
-//! The values that a pickle describes.
+//! The values described by a pickle.
 
 use super::header::{Function, Tag, TensorKind};
 
-/// A value. Those of any length are in a [`Heap`], so that values are small, and containers can be shared.
+/// A value. Values of any length are in a [`Heap`], so that this type is small, and containers can be shared.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PickleValue {
     None,
@@ -16,11 +16,11 @@ pub(super) enum PickleValue {
     /// The container of the two parts of a complex number.
     Complex(u32),
     Text(Span),
-    /// A string with surrogates without their other half, which UTF-8 does not have but Python encodes in the same way.
+    /// A string with lone surrogates. UTF-8 forbids them, but Python encodes them in the same way.
     Surrogates(Span),
     Bytes(ByteString),
     Tuple(u32),
-    /// A `torch.Size`, which is a tuple.
+    /// A `torch.Size`, stored as a tuple.
     Size(u32),
     List(u32),
     Set(u32),
@@ -39,11 +39,11 @@ pub(super) enum PickleValue {
     NumpyArray(u32),
     Storage(u32),
     Tensor(u32),
-    /// A tensor whose elements cannot be read.
+    /// A tensor with unreadable elements.
     Other(u32),
     /// What an unknown function or class makes.
     Object(u32),
-    /// The key of a part of an object that has no name of its own, such as its state.
+    /// The key of an unnamed part of an object, such as its state.
     Unnamed,
 }
 
@@ -110,11 +110,11 @@ pub(super) struct ByteString {
 /// The values of any length.
 #[derive(Debug, Default)]
 pub(super) struct Heap {
-    /// The bytes of strings, which are UTF-8, and others.
+    /// The bytes of strings, in UTF-8 or not.
     pub(super) bytes: Vec<u8>,
-    /// The starts of those that are in the file as they are, and their offsets there.
+    /// The starts of byte strings stored in the file unchanged, and their offsets there.
     pub(super) places: Vec<(u32, u64)>,
-    /// The values of containers. Those of dicts are keys and values in turn.
+    /// The values of containers. Dicts have keys and values in turn.
     pub(super) containers: Vec<Vec<PickleValue>>,
     pub(super) globals: Vec<PickledGlobal>,
     pub(super) storages: Vec<PickledStorage>,
@@ -124,7 +124,7 @@ pub(super) struct Heap {
     pub(super) dtypes: Vec<NumpyDtype>,
     pub(super) scalars: Vec<NumpyScalar>,
     pub(super) arrays: Vec<NumpyArray>,
-    /// Dicts that have attributes, and the containers of these.
+    /// Dicts with attributes, and the containers of the attributes.
     pub(super) dict_attributes: Vec<(u32, u32)>,
 }
 
@@ -168,7 +168,7 @@ impl Heap {
         self.text(self.globals[index as usize].name)
     }
 
-    /// Returns the function that a global is, if it is one that is known.
+    /// Returns the function of a global, if it is known.
     pub(super) fn function(&self, value: PickleValue) -> Option<Function> {
         match value {
             PickleValue::Global(index) => self.globals[index as usize].function,
@@ -179,7 +179,7 @@ impl Heap {
     /// Returns bytes as they are.
     pub(super) fn decoded(&self, bytes: ByteString) -> Vec<u8> {
         if bytes.is_latin_1 {
-            // Each character was checked to be that of a byte.
+            // Each character was checked to be in the range of a byte.
             self.text(bytes.span).chars().map(|c| c as u8).collect()
         } else {
             self.bytes(bytes.span).to_vec()
@@ -187,7 +187,7 @@ impl Heap {
     }
 }
 
-/// Returns the surrogate that bytes begin with, and the bytes after it.
+/// Returns the surrogate at the start of `bytes`, and the remaining bytes.
 pub(super) fn split_surrogate(bytes: &[u8]) -> Option<(u16, &[u8])> {
     match bytes {
         [0xed, second @ 0xa0..=0xbf, third @ 0x80..=0xbf, after @ ..] => {
@@ -206,7 +206,7 @@ pub(super) struct PickledGlobal {
     pub(super) function: Option<Function>,
 }
 
-/// A storage, which tensors can share.
+/// A storage, possibly shared by tensors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PickledStorage {
     /// The name.
@@ -245,7 +245,7 @@ pub(super) struct PickledTensor {
     pub(super) place: u64,
 }
 
-/// Changes to the elements of a tensor that are made when they are read.
+/// Changes to the elements of a tensor, made during reading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct TensorBits {
     /// Complex numbers are conjugated.
@@ -259,22 +259,22 @@ pub(super) struct TensorBits {
 pub(super) struct Extra {
     /// The class, if it is not one of PyTorch: a global.
     pub(super) class: Option<u32>,
-    /// The container of the attributes: parts like those of a [`PickledObject`].
+    /// The container of the attributes: parts as in a [`PickledObject`].
     pub(super) attributes: Option<u32>,
 }
 
-/// A tensor whose elements cannot be read.
+/// A tensor with unreadable elements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UnreadTensor {
     pub(super) kind: TensorKind,
     /// The type of its elements, and the container of its dims, as far as they are known.
     pub(super) tag: Option<&'static Tag>,
     pub(super) shape: Option<u32>,
-    /// The tensor that has the bytes of its elements, if one has.
+    /// The tensor with the bytes of its elements, if any.
     pub(super) elements: Option<u32>,
     /// The container of what else it is made of: names and values in turn.
     pub(super) parts: Option<u32>,
-    /// The container of the method by which elements are quantized, and its numbers.
+    /// The container of the quantization method and its numbers.
     pub(super) quantizer: Option<u32>,
     pub(super) extra: Extra,
     /// The offset of the opcode in the file.
@@ -286,7 +286,7 @@ pub(super) struct UnreadTensor {
 pub(super) struct PickledObject {
     /// The function or class: a global.
     pub(super) class: u32,
-    /// The container of the values that it is made of: keys and values in turn.
+    /// The container of its parts: keys and values in turn.
     pub(super) parts: u32,
 }
 
@@ -296,7 +296,7 @@ pub(super) struct NumpyDtype {
     /// The name without byte order, such as `f8`.
     pub(super) name: Span,
     pub(super) is_big_endian: bool,
-    /// It has fields, or elements that are arrays.
+    /// It has fields, or arrays as elements.
     pub(super) is_structured: bool,
 }
 

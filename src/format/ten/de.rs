@@ -167,7 +167,7 @@ impl Reader {
     }
 
     /// Reads the beginning of a data chunk and finds its end.
-    // A part of what is done for each tensor.
+    // Inlined into the loop over tensors.
     #[inline(always)]
     fn payload(
         &mut self,

@@ -1,8 +1,8 @@
 //! Adding tensors to a file.
 //!
-//! The metadata is at the end, where new tensors go, so a file that is changed in place is broken until its last byte
-//! is written. Instead a new file is written next to the old one and then renamed to it. The old data is copied as it
-//! is, by the kernel if it can do that.
+//! The metadata is at the end, where new tensors go, so a file changed in place would be broken until its last byte is
+//! written. Instead a new file is written next to the old one and then renamed to it. The old data is copied unchanged,
+//! by the kernel if possible.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -39,7 +39,7 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
     let before = read(&mut FileReader::new(&storage), &mut encode, limits)?;
     let kept = before.end;
     encode.before = Some(before);
-    // Tensors that cannot be written are found by planning, before anything is written.
+    // Planning finds unsupported tensors before anything is written.
     let plan = Plan::new(tensors, Arc::new(encode))?;
     copy(old, &mut new, kept)?;
     let mut writer = plan.writer(&mut new);
@@ -47,7 +47,7 @@ fn rewrite(old: &File, mut new: impl Write, tensors: &dyn Tensors, mut encode: E
     writer.finish()
 }
 
-/// Reads the contents of the file. Its model and operations are kept, unless `encode` has others.
+/// Reads the contents of the file. Its model and operations are kept, unless `encode` replaces them.
 fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<Before> {
     metadata::open(file, limits, |contents| {
         if !metadata::is_known(contents.version) {
@@ -73,7 +73,7 @@ fn read(file: &mut dyn ReadAt, encode: &mut Encode, limits: &Limits) -> Result<B
     })
 }
 
-/// Makes the end of a file with other metadata.
+/// Makes the end of a file with different metadata.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
     let mut encode = Encode::default();
     let before = read(file, &mut encode, limits)?;
@@ -101,7 +101,7 @@ mod tests {
     use crate::format::tensorbuffers;
     use crate::tensor::{Tensor, TensorMap};
 
-    /// A disk that is full after a number of bytes.
+    /// A disk that is full after some bytes.
     struct Full<'a>(&'a mut Vec<u8>, usize);
 
     impl Write for Full<'_> {

@@ -1,4 +1,4 @@
-//! Metadata as the entries that all formats share.
+//! Metadata as entries, the form common to all formats.
 
 use indexmap::IndexMap;
 
@@ -35,7 +35,7 @@ pub(super) fn options(write: &WriteOptions) -> Result<Options> {
     Ok(options)
 }
 
-/// Sets an entry, of a key that is kept.
+/// Sets an entry with a supported key.
 pub(super) fn set(
     model: &mut Option<String>,
     operations: &mut Option<Vec<Operation>>,

@@ -1,3 +1,5 @@
+//! The footer of a tensorbuffers file, the tags of the dtypes, and the ids of names.
+
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -40,7 +42,7 @@ pub(super) const MAX_METADATA: u64 = i32::MAX as u64;
 /// the metadata.
 pub(super) const MAX_FILE: u64 = 3 << 32;
 
-/// Returns the tag of a dtype that can be stored.
+/// Returns the tag of a supported dtype.
 pub(super) fn tag(dtype: Dtype) -> i8 {
     TAG_OF[dtype as usize].expect("the plan was checked")
 }
@@ -50,7 +52,7 @@ pub(super) fn dtype(tag: i8) -> Option<Dtype> {
     TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype)
 }
 
-/// Returns the id of the tensor of that name. The reference reader looks tensors up by it, and operations refer to it.
+/// Returns the id of a tensor name. The reference reader looks tensors up by id, and operations refer to it.
 ///
 /// It is the 64-bit FNV-1a hash of the name's bytes and one byte `0xff`.
 ///

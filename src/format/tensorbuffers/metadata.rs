@@ -52,17 +52,18 @@ pub(super) mod operation {
 pub struct Metadata {
     /// The version of the format; its first number is 1.
     pub version: String,
-    /// The name of the model, which the reference never writes.
+    /// The name of the model. The reference never writes it.
     pub model: Option<String>,
     /// A graph of computations, in the order of the file.
     pub operations: Vec<Operation>,
     /// The tensors are sorted by id. If they are not, the reference reader misses most of them.
     pub is_sorted: bool,
-    /// The names of the tensors whose id is not [that of their name](super::id). The reference reader misses these too.
+    /// The names of tensors whose id differs from the [id of their name](super::id). The reference reader cannot find
+    /// them.
     pub wrong_ids: Vec<String>,
 }
 
-/// An operation of the graph that a file may hold. It is kept, not run.
+/// An operation of the graph in a file. It is kept, not run.
 ///
 /// ```
 /// use tensorfile::TensorMap;
@@ -75,13 +76,13 @@ pub struct Metadata {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Operation {
-    /// The number by which other operations refer to this one.
+    /// The number by which operations refer to each other.
     pub id: u64,
     /// The kind of the operation, a number of the reference: 1 adds, 15 multiplies matrices.
     pub operation: i8,
     /// The [id](super::id) of the resulting tensor.
     pub output: u64,
-    /// The ids of the operations whose results are the inputs.
+    /// The ids of the operations that compute the inputs.
     pub inputs: Vec<u64>,
 }
 
@@ -122,17 +123,17 @@ pub(super) fn read(file: &mut dyn ReadAt, limits: &Limits) -> Result<Metadata> {
     })
 }
 
-/// The metadata of a file whose tensors were checked when it was opened.
+/// The metadata of a file, checked when it was opened.
 pub(super) struct MetadataSummary {
     pub(super) version: String,
     pub(super) model: Option<String>,
     pub(super) operations: Vec<Operation>,
     pub(super) is_sorted: bool,
-    /// The number of tensors whose id is not that of their name.
+    /// The number of tensors whose id differs from the id of their name.
     pub(super) wrong_ids: usize,
     /// The first of them, in the order of their data.
     pub(super) first_wrong: Option<String>,
-    /// The name of the first tensor whose id another one has, by id.
+    /// The name of the first tensor with a repeated id, by id.
     pub(super) first_repeated: Option<String>,
 }
 
@@ -217,7 +218,7 @@ fn open_root<T>(file: &mut dyn ReadAt, limits: &Limits, take: impl FnOnce(&Table
     take(&reader.root()?, start)
 }
 
-/// Finds the tensors of a small file that has nothing else.
+/// Finds the tensors of a small file without anything else.
 pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<'f>) -> Option<()> {
     header::read_magic(&mut Slice::new(file)).ok()?;
     let Range { start, end } = header::read_footer(&mut Slice::new(file), file.len() as u64).ok()?;
@@ -239,7 +240,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     (is_small && read.is_ok()).then_some(())
 }
 
-/// Returns the version of a file, which is not checked.
+/// Returns the version of a file, unchecked.
 fn version<'a>(table: &Table<'a>) -> Result<&'a str> {
     table.string(root::VERSION)?.ok_or_else(|| lacks(table, "version"))
 }
@@ -253,7 +254,7 @@ pub(super) fn is_known(version: &str) -> bool {
     version.split('.').next() == Some("1")
 }
 
-/// Returns the name of a tensor whose id another one has. Two references to one entry have, too.
+/// Returns the name of a tensor with a repeated id. Two references to one entry also repeat it.
 fn repeated_id(tensors: &Tables<'_>) -> Result<Option<String>> {
     let ids = tensors.clone().map(|table| table?.u64(tensor::ID)).collect::<Result<Vec<_>>>()?;
     let order = sorted::by_number(&ids);
@@ -281,7 +282,7 @@ impl<'a> MetadataView<'a> {
         self.order.len()
     }
 
-    /// Calls `take` with each tensor, in the order of their data, the positions of which are those in the index.
+    /// Calls `take` with each tensor in data order, which is the order of the index.
     pub(super) fn each_tensor(
         &self,
         limits: &Limits,
@@ -316,8 +317,8 @@ impl<'a> MetadataView<'a> {
         Ok(())
     }
 
-    /// Checks that the data of a tensor lies before the metadata, and checks it against the last tensor with elements:
-    /// two may share all bytes, but not some of them.
+    /// Checks that the data of a tensor lies before the metadata, and compares it with the last non-empty tensor: two
+    /// may share all bytes, but not some of them.
     fn check_range(&self, range: &Range<u64>, before: Option<&(&str, Range<u64>)>) -> Result<(), ErrorKind> {
         if range.start < header::DATA || range.end > self.start {
             let (from, to, data, metadata) = (range.start, range.end, header::DATA, self.start);
@@ -338,8 +339,8 @@ type DataOrder = SmallVec<[(u64, usize); 1]>;
 
 /// Returns the order of the data of tensors, and whether their ids are sorted.
 ///
-/// Tensors without elements, and tensors that share all bytes, may begin at the same offset. They come in the order in
-/// which their entries were built, as far as it shows: flatbuffers grow towards their start.
+/// Empty tensors, and tensors with shared bytes, may begin at the same offset. They come in the order in which their
+/// entries were built, as far as it is visible: flatbuffers grow towards their start.
 fn in_data_order(tensors: &Tables<'_>) -> Result<(DataOrder, bool)> {
     // The entries are listed by id, but most often they lie in the order of the data. To read them as they are listed
     // would take a cache miss for each.
@@ -386,7 +387,7 @@ impl Operation {
     }
 }
 
-/// The error for a field that a table must have.
+/// The error for a missing required field.
 fn lacks(table: &Table<'_>, field: &str) -> Error {
     let what = format!("the flatbuffer is broken: it has no `{field}`");
     Error::new(ErrorKind::Malformed { what }).at(table.offset())
@@ -397,7 +398,7 @@ fn name<'a>(table: &Table<'a>) -> Result<&'a str> {
 }
 
 /// Returns the data of a tensor as a number to sort by: its offset in the upper half, its size in the lower one.
-// A part of what is done for each tensor.
+// Inlined into the sort of the tensors.
 #[inline(always)]
 fn data_range(table: &Table<'_>) -> Result<u64> {
     let (offset, size) = (table.u32(tensor::DATA_OFFSET)?, table.u32(tensor::DATA_SIZE)?);
@@ -426,7 +427,7 @@ fn info(table: &Table<'_>, size: u64, limits: &Limits) -> Result<TensorInfo> {
     Ok(info)
 }
 
-/// Adds the name of a tensor to those before.
+/// Adds the name of a tensor to a set.
 pub(super) fn insert_name(names: &mut HashSet<Box<str>>, tensor: &MetadataTensor<'_>) -> Result<()> {
     if names.insert(tensor.name.into()) {
         return Ok(());

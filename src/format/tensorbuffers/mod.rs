@@ -17,33 +17,32 @@
 //!
 //! # Names
 //!
-//! Any name is stored, so structs are read by name. A tensor's id is [a hash of its name](id). Names are found by
-//! comparing names. Ids may be wrong, which [`metadata`] reports, and in any order.
+//! Any name is stored, so structs are read by name. A tensor's id is [a hash of its name](id). Lookups compare names.
+//! Ids may be wrong, as reported by [`metadata`], and in any order.
 //!
 //! # Deviations
 //!
 //! - The reference finds a tensor by a binary search for its id, but its writer does not sort: it misses tensors in its
 //!   own files. Tensors and operations are written sorted by id, and read in any order. They come in the order of their
 //!   data.
-//! - The reference packs tensors, so that elements begin at any byte. Each tensor is padded to 64 bytes, and so are the
-//!   bytes before the metadata; [`Options::alignment`] of 1 packs. Any offset is read, with gaps, and with several
-//!   tensors at one offset.
+//! - The reference packs tensors, so elements begin at any byte. We pad each tensor to 64 bytes, and also the bytes
+//!   before the metadata; an [`Options::alignment`] of 1 packs. Any offset is read, with gaps, and with several tensors
+//!   at one offset.
 //! - The reference stores offsets past 4 GiB wrapped around. Tensors that end there are refused before anything is
 //!   written.
-//! - The reference ignores the version and the magic at the end. Both magics must be there. A version that is not 1.x
-//!   is a [warning](crate::report::WarningKind::Version), and such a file is not appended to.
+//! - The reference ignores the version and the magic at the end. Both magics must be present. A version other than 1.x
+//!   is a [warning](crate::report::WarningKind::Version), and such a file cannot be appended to.
 //! - The reference's schema lets the shape be missing, its reader does not. It must be there; it is empty at rank 0.
-//! - Of several tensors of one id, the reference finds one. All are listed, with a warning. Those of one name are read
-//!   by position: as a list, or by [`File`](crate::File) as `#0`.
-//! - Tensors that overlap or reach into the metadata, and a length that does not fit dtype and shape are
-//!   errors. The dtype 0, which the schema has for no dtype, is an [unknown](crate::Layout::Unknown) one.
-//! - Operations of kinds that the reference does not have are kept.
+//! - Of several tensors with one id, the reference finds one. All are listed, with a warning. Tensors with one name are
+//!   read by position: as a list, or by [`File`](crate::File) as `#0`.
+//! - Tensors that overlap or reach into the metadata, and lengths that contradict dtype and shape, are errors. The
+//!   dtype 0, "no dtype" in the schema, is [unknown](crate::Layout::Unknown).
+//! - Operations of kinds unknown to the reference are kept.
 //!
 //! # Streams
 //!
 //! The metadata is at the end: a file from a reader is held in memory whole before the first value is made. It is freed
-//! up to the tensor that is read next, so no more than a tensor is held twice if values ask for tensors in the order of
-//! the file.
+//! up to the next tensor to read, so at most one tensor is held twice if values ask for tensors in file order.
 //!
 //! # Limits
 //!
@@ -51,7 +50,7 @@
 //!
 //! # Appending
 //!
-//! [`append`](fn@append) adds tensors to a file, by writing a new one next to it that is then renamed.
+//! [`append`](fn@append) adds tensors to a file, by writing a new one next to it and renaming it.
 
 mod append;
 mod de;
@@ -176,7 +175,7 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///   shape take.
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
-///   a struct, which asks by name.
+///   a struct, read by name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
 ///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
@@ -209,11 +208,10 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 /// Adds the tensors of a value to an existing file.
 ///
 /// A new file is written next to the old one and flushed to disk before it replaces the old one: at any time the path
-/// leads to one of them, whole. The old tensors are copied as they are, and so are the model and the operations.
-/// Permissions are kept, and links followed. Unfinished files of killed processes are removed as
-/// [`save`](crate::save()) does. Calls that append to one file at the same time wait for each other, by its
-/// [lock](crate::file::atomic::FileLock); where there are no locks, they must take turns, or the tensors of one are
-/// lost.
+/// leads to one of them, complete. The old tensors are copied unchanged, and so are the model and the operations.
+/// Permissions are kept, and links followed. Unfinished files of killed processes are removed as by
+/// [`save`](crate::save()). Concurrent calls for one file wait for each other, by its
+/// [lock](crate::file::atomic::FileLock); without locks, they must take turns, or tensors are lost.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -232,7 +230,7 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 /// # Errors
 ///
 /// - As [`from_slice`], if the file is malformed, and as [`to_vec`].
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): the file already has a tensor of that name.
+/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): the file already has a tensor with this name.
 /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
 ///
 /// After any of these, the file is unchanged.

@@ -44,7 +44,7 @@ impl Options {
         self
     }
 
-    /// Sets the name of the model. Default: none, or that of the file that is appended to.
+    /// Sets the name of the model. Default: none, or the one in the file to append to.
     ///
     /// ```
     /// use tensorfile::{TensorMap, tensorbuffers};
@@ -59,16 +59,16 @@ impl Options {
         self
     }
 
-    /// Sets the graph of operations. Default: none, or that of the file that is appended to.
+    /// Sets the graph of operations. Default: none, or the one in the file to append to.
     ///
-    /// It is written sorted by id, by which the reference looks operations up.
+    /// It is written sorted by id, because the reference looks operations up by id.
     #[must_use]
     pub fn operations(mut self, operations: impl Into<Vec<Operation>>) -> Self {
         Arc::make_mut(&mut self.encode).operations = Some(operations.into());
         self
     }
 
-    /// Takes the model and the operations from another file, so that a file that is read and written again keeps them.
+    /// Takes the model and the operations from another file, so that reading and writing a file keeps them.
     ///
     /// ```
     /// use tensorfile::{TensorMap, tensorbuffers};

@@ -1,3 +1,5 @@
+//! Writes tensorbuffers files: the tensors, then their metadata in a flatbuffer, then the footer.
+
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
@@ -15,13 +17,13 @@ use crate::write::{
     BuiltTable, FileLayout, NamePolicy, Planned, PlannedTensors, SmallFile, SmallFormat, SmallTensors, slot,
 };
 
-/// Writes tensors one after the other, then their metadata.
+/// Writes tensors in order, then their metadata.
 #[derive(Debug, Clone)]
 pub struct Encode {
     pub(super) alignment: u64,
     pub(super) model: Option<String>,
     pub(super) operations: Option<Vec<Operation>>,
-    /// The contents of the file that is appended to.
+    /// The contents of the file to append to.
     pub(super) before: Option<Before>,
 }
 
@@ -31,7 +33,7 @@ impl Default for Encode {
     }
 }
 
-/// A file that is appended to. The new part begins at the offset of its metadata.
+/// A file to append to. The new part begins at the offset of its metadata.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Before {
     pub(super) end: u64,
@@ -46,7 +48,7 @@ impl Before {
     }
 }
 
-/// A tensor that is already in the file.
+/// A tensor already in the file.
 #[derive(Debug, Clone)]
 pub(super) struct OldTensor {
     pub(super) id: u64,
@@ -110,7 +112,7 @@ impl write::Encode for Encode {
 }
 
 impl Encode {
-    /// Returns the end of the file before, with other metadata.
+    /// Returns the end of the old file, with different metadata.
     pub(super) fn old_end(&self) -> Result<Vec<u8>> {
         let mut end = Vec::new();
         self.add_metadata(self.before_entries(), &mut end)?;
@@ -121,7 +123,7 @@ impl Encode {
         self.before.iter().flat_map(|before| &before.tensors).map(OldTensor::entry)
     }
 
-    /// Returns the end of a file of the planned tensors after those before, of which the layout counts from `start`.
+    /// Returns the end of a file of old and planned tensors. Offsets in the layout are relative to `start`.
     fn end(&self, plan: &PlannedTensors, start: u64, layout: &FileLayout) -> Result<Vec<u8>> {
         let entries = plan.iter().zip(layout.payloads());
         let entries = entries.map(|(tensor, payload)| MetadataEntry::new(&tensor, start + payload));
@@ -139,8 +141,8 @@ impl Encode {
 
     /// Adds the end of a file with these tensors: the metadata and the footer.
     ///
-    /// The entries are sorted by id, as the reference looks them up by a binary search. Their tables are built in the
-    /// order given, as the reference does, so that readers recover it.
+    /// The entries are sorted by id for the reference's binary search. Their tables are built in the given order, as in
+    /// the reference, so that readers can recover it.
     fn add_metadata<'a>(
         &self,
         tensors: impl Iterator<Item = MetadataEntry<'a>> + Clone,
@@ -216,7 +218,7 @@ struct MetadataEntry<'a> {
 }
 
 impl<'a> MetadataEntry<'a> {
-    /// A tensor that is added to the file, at an offset.
+    /// A new tensor at an offset.
     #[inline]
     fn new(tensor: &Planned<'a>, start: u64) -> Self {
         let range = start..start + tensor.payload_bytes as u64;
@@ -239,7 +241,7 @@ fn too_far(range: Range<u64>) -> ErrorKind {
     cannot_store(what, "tensorbuffers addresses bytes below 4 GiB; write several files")
 }
 
-/// The version that is written.
+/// The version to write.
 const VERSION: &str = "1.0.0";
 
 fn write_tensor(out: &mut FlatBufferBuilder<'_>, tensor: &MetadataEntry<'_>, id: u64) -> BuiltTable {

@@ -32,7 +32,7 @@ impl Unread {
         self.next.clear();
     }
 
-    // A part of what is done for each tensor.
+    // Inlined into the reader, which calls it for each tensor.
     #[inline(always)]
     pub(crate) fn mark_read(&mut self, index: &Index, i: usize) {
         self.read.as_mut_slice()[i] = true;

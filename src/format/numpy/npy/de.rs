@@ -52,7 +52,7 @@ fn array(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<u6
     let header = header::read(&mut read, limits).and_then(|header| Ok(header?));
     let mut header = header.map_err(|error| error.at(0))?;
     if let Some(tag) = header.info.unknown_dtype() {
-        // The array is all that the file has.
+        // The file has nothing after the array.
         let rest = || file.file_len()?.checked_sub(header.len.into());
         let unknown = || Error::new(ErrorKind::UnknownDtype { tag: tag.to_owned() }).at(0);
         let bytes = header.payload.or_else(rest).ok_or_else(unknown)?;

@@ -18,23 +18,23 @@
 //! # Memory order
 //!
 //! Arrays in Fortran order are read without a copy, as strides. Arrays are written in row-major order, or with
-//! [`Options::keep_dim_order`] in Fortran order if that is their order in memory.
+//! [`Options::keep_dim_order`] in Fortran order if they have it in memory.
 //!
 //! # Deviations
 //!
 //! - Big-endian elements (`>f4`) are byte-swapped as they are read. From a stream such a file is held in memory. Files
 //!   are written little-endian.
-//! - numpy has no bfloat16 and no 8-bit floats. Arrays whose header names one, as `ml_dtypes` does (`bfloat16`,
-//!   `float8_e4m3fn`), are read. numpy saves them as raw bytes (`<V2`), which are
-//!   [unknown](crate::Layout::Unknown), and so are text, dates, records, objects and long doubles. Such an array can be
-//!   read as a [`Tensor`](crate::Tensor) and written again. Objects are pickled, and nothing in them is run; as their
-//!   header does not tell how long they are, they are an error in a stream, and so are records.
+//! - numpy has no bfloat16 and no 8-bit floats. Arrays with their names from `ml_dtypes` (`bfloat16`, `float8_e4m3fn`)
+//!   are read. numpy saves them as raw bytes (`<V2`), which are [unknown](crate::Layout::Unknown), and so are text,
+//!   dates, records, objects and long doubles. Such an array can be read as a [`Tensor`](crate::Tensor) and written
+//!   again. Objects are pickled, and nothing in them is run; their header does not state their length, so they are an
+//!   error in a stream, and so are records.
 //! - Any byte but 0 is a `true` `bool`. We write 0 and 1.
 //! - Bytes after the array, and another array there, are left out with a warning. numpy leaves them unread too.
-//! - The dict has each of its three keys once. numpy lets Python parse it, which takes the last of duplicates, and
-//!   escapes in all strings. Here only names of fields have them.
-//! - dtypes may have any name that numpy takes: `f4`, `=f4`, `?`, `float32`. Names of C types whose size depends on the
-//!   machine, such as `int` and `l`, are unknown.
+//! - The dict has each of its three keys once. numpy has Python parse it, which takes the last of duplicates, and
+//!   escapes in all strings. Here only field names have escapes.
+//! - All numpy names of dtypes are accepted: `f4`, `=f4`, `?`, `float32`. Names of C types with machine-dependent
+//!   sizes, such as `int` and `l`, are unknown.
 //! - Headers have up to 10,000 bytes, numpy's default limit.
 
 mod de;
@@ -100,8 +100,8 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value has no tensor or several, or one that the
-///   format cannot store.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value has no tensor or several, or an unsupported
+///   one.
 /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
 /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
 pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
@@ -153,8 +153,8 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
 ///   `shape`.
 /// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): the array is larger than can be addressed.
-/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and does not tell the size of
-///   elements, in a stream.
+/// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and has no element size, in a
+///   stream.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
 /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
 ///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
@@ -197,9 +197,9 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
+    /// Writes an array in Fortran order instead of row-major order, if it has it in memory.
     ///
-    /// Arrays in any other order of their dims are then refused.
+    /// Other dim orders are then refused.
     ///
     /// ```
     /// use ndarray::{Array2, ShapeBuilder};

@@ -9,7 +9,7 @@ use crate::write::{FileLayout, NamePolicy, PlannedTensors};
 #[derive(Debug, Clone, Default)]
 pub struct Encode {
     pub(super) keep_dim_order: bool,
-    /// Refuse a tensor with a name, which would be left out.
+    /// Refuse a tensor with a name, which would be lost.
     pub(super) refuse_names: bool,
 }
 

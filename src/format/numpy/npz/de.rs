@@ -46,12 +46,12 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(reader.metadata().unwrap_or_default())
 }
 
-/// Compares the checksums of members that are not tensors.
+/// Compares the checksums of all members except tensors.
 pub(super) fn check_other_members(file: &mut dyn ReadAt, limits: &Limits, checked: &HashSet<u64>) -> Result<()> {
     check_members(file, limits, checked, false)
 }
 
-/// The folder in which macOS puts what it knows of the other members.
+/// The folder in which macOS stores attributes of members.
 const MACOS: &[u8] = b"__MACOSX/";
 
 fn read_index(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index, warnings: &mut Vec<Warning>) -> Result<()> {
@@ -67,7 +67,7 @@ fn read_index(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index, warning
     Ok(())
 }
 
-/// Reads the members, by other names than their own if several have one.
+/// Reads the members, under alternative names if names are repeated.
 fn read_named(
     file: &mut dyn ReadAt,
     limits: &Limits,
@@ -115,7 +115,7 @@ fn read_named(
     ranges.check_overlap(index)
 }
 
-/// Refuses an archive of another kind: one that has members but no array, or a program with arrays among its files.
+/// Refuses an archive of another kind: one with members but no array, or a program with arrays among its files.
 fn check_kind(other: &OtherArchive, is_empty: bool, has_array: bool) -> Result<()> {
     let what = match has_array {
         true if other.is_sure() => "this zip archive is not npz",
@@ -125,7 +125,7 @@ fn check_kind(other: &OtherArchive, is_empty: bool, has_array: bool) -> Result<(
     Err(malformed(format!("{what}{}", other.text())))
 }
 
-/// The names of an archive in which several tensors would have one name.
+/// The names of an archive in which array names could be repeated.
 #[derive(Default)]
 struct MemberNames {
     /// The position of the last member of each name.
@@ -158,14 +158,14 @@ impl MemberNames {
         self.last.get(name.text()) == Some(&i)
     }
 
-    /// Returns whether the name of an array is that of its member, with its ending, as the name without it is another
-    /// member's.
+    /// Returns whether an array needs the name of its member, with its ending, because another member has the name
+    /// without it.
     fn needs_full(&self, name: &MemberName) -> bool {
         name.array().is_some_and(|array| self.last.contains_key(array))
     }
 }
 
-/// Reads members one after the other.
+/// Reads members in order.
 struct MemberReader<'a, 'f> {
     archive: &'a ZipArchive<ZipFile<'f>>,
     inflater: Inflater,
@@ -215,7 +215,7 @@ impl MemberReader<'_, '_> {
         Ok((place, is_array))
     }
 
-    /// Returns the array that a member is by its first bytes, if it is one.
+    /// Returns the array in a member, recognized by its first bytes.
     fn array(&mut self, contents: &ZipContents, range: Range<u64>, label: &str) -> Result<Option<MemberTensor>> {
         if contents.len < header::MAGIC.len() as u64 {
             return Ok(None);
@@ -262,7 +262,7 @@ impl MemberReader<'_, '_> {
     }
 }
 
-/// Describes a tensor that cannot be read, with the bytes that the file has of it.
+/// Describes an unreadable tensor by its stored bytes.
 fn unread(tag: &str, range: &Range<u64>) -> TensorInfo {
     TensorInfo::unknown(tag, [], usize::try_from(range.end - range.start).unwrap_or(usize::MAX))
 }
@@ -272,12 +272,12 @@ fn codec(contents: &ZipContents, big_endian: Option<NonZeroU8>, head: u32) -> Co
     Codec::Zipped(Zipped { big_endian, is_deflated: contents.is_deflated, head, crc32: contents.crc32 })
 }
 
-/// Decodes the beginnings of members, one after the other. Its memory, which is larger than a header, is reused.
+/// Decodes the beginnings of members in turn. Its memory is larger than a header, and is reused.
 #[derive(Default)]
 struct Inflater {
     state: Option<Decompress>,
     input: Vec<u8>,
-    /// The bytes of `input` that were decoded.
+    /// The number of bytes of `input` already decoded.
     done: usize,
 }
 
@@ -292,7 +292,7 @@ impl Inflater {
         self.done = 0;
     }
 
-    /// Fills `bytes` with what comes next in the member that `reader` is in.
+    /// Fills `bytes` with the next bytes in the member of `reader`.
     fn fill(&mut self, reader: &mut impl Read, mut bytes: &mut [u8]) -> io::Result<()> {
         let state = self.state.get_or_insert_with(|| Decompress::new(false));
         while !bytes.is_empty() {
@@ -331,7 +331,7 @@ fn blob(contents: &ZipContents, range: Range<u64>) -> Result<MemberTensor> {
 struct Ranges {
     /// Each with the position of its tensor, unless it is left out.
     ranges: Vec<(Range<u64>, Option<usize>)>,
-    /// The end of those so far.
+    /// The highest end so far.
     end: u64,
     /// One begins before the end of another.
     may_overlap: bool,
@@ -344,7 +344,7 @@ impl Ranges {
         self.ranges.push((range, tensor));
     }
 
-    /// Refuses members that share bytes, which could make a small archive decode to a large one.
+    /// Refuses members with shared bytes: a small archive could decode to a large one.
     fn check_overlap(mut self, index: &Index) -> Result<()> {
         if !self.may_overlap {
             return Ok(());

@@ -4,13 +4,13 @@ use crate::error::{ErrorKind, cannot_store};
 use crate::read::sure_kind;
 use crate::tensor::{Layout, TensorInfo};
 
-/// The end of the names of members that are arrays.
+/// The ending of the names of arrays.
 pub(super) const ENDING: &str = ".npy";
 
 /// The contents of members, and so the elements, begin at multiples of this.
 const ALIGNMENT: u16 = 64;
 
-/// The id of the extra field that holds the alignment and the padding for it.
+/// The id of the extra field for the alignment and its padding.
 pub(super) const ALIGNMENT_FIELD: u16 = 0xa11e;
 
 /// The length of the longest name of a member.
@@ -33,7 +33,7 @@ impl MemberName {
         self.0
     }
 
-    /// Returns the name of the array, if it ends as those of arrays do.
+    /// Returns the name of the array, if the member name has the ending of arrays.
     pub(super) fn array(&self) -> Option<&str> {
         self.0.strip_suffix(ENDING)
     }
@@ -44,12 +44,12 @@ impl MemberName {
     }
 }
 
-/// Returns whether a member of this name may be that of an array, if it has none of its own.
+/// Returns whether a member may be an array by its name, if it has no array name of its own.
 fn is_array(name: &[u8]) -> bool {
     name.ends_with(ENDING.as_bytes())
 }
 
-/// Returns the name of the member that a tensor is written as.
+/// Returns the name of the member for a tensor.
 pub(super) fn member_name(name: &str, info: &TensorInfo) -> String {
     match info.layout {
         Layout::Blob => name.to_owned(),
@@ -57,8 +57,8 @@ pub(super) fn member_name(name: &str, info: &TensorInfo) -> String {
     }
 }
 
-/// Returns the contents of the extra field that aligns a member of that name, whose local header is at `offset`; `None`
-/// if the member is aligned without it.
+/// Returns the contents of the extra field to align a member of this name, with its local header at `offset`; `None` if
+/// the member is aligned without it.
 pub(super) fn alignment(offset: u64, name: &str) -> Option<Vec<u8>> {
     const LOCAL_HEADER: u64 = 30;
     const FIELD_HEADER: u64 = 4;
@@ -74,7 +74,7 @@ pub(super) fn alignment(offset: u64, name: &str) -> Option<Vec<u8>> {
     Some(field)
 }
 
-/// Refuses a name that would be read as another one, or that is too long.
+/// Refuses a name that would be read as another one, or is too long.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     const LONGEST: usize = MAX_NAME - ENDING.len();
     if name.contains('\0') {
@@ -87,7 +87,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     Ok(())
 }
 
-/// Refuses the name of a blob that would be read as an array, or make the archive one of another kind.
+/// Refuses a blob name that would be read as an array, or would make the archive another kind of file.
 pub(super) fn check_blob(name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
     const WHAT: &str = "a blob of this name";
     if info.layout != Layout::Blob {

@@ -14,15 +14,15 @@
 //! # Names
 //!
 //! Any name without NUL, of up to 65,531 bytes, is stored. The name of the member is followed by `.npy`. Slashes and
-//! all other characters stay as they are. Names of members that are not UTF-8 are read with escapes, `\xff`.
+//! all other characters stay unchanged. Member names outside of UTF-8 are read with escapes, `\xff`.
 //!
 //! # Compression
 //!
-//! Members are stored as they are, with their elements at multiples of 64 bytes, or deflated with
-//! [`Options::compress`]. Stored members are read without a copy. Deflated ones are decoded piece by piece as they are
-//! read. Checksums are compared where a payload is read in full, but not for what is borrowed, such as by
+//! Members are stored plain, with their elements at multiples of 64 bytes, or deflated with [`Options::compress`].
+//! Plain members are read without a copy. Deflated ones are decoded piece by piece during reading. Checksums are
+//! compared where a payload is read in full, but not for borrowed payloads, such as by
 //! [`FileTensor::view`](crate::file::FileTensor::view), and not by [`slice`](crate::file::FileTensor::slice).
-//! [`File::check_other_checksums`](crate::File::check_other_checksums) compares those of all members that are not
+//! [`File::check_other_checksums`](crate::File::check_other_checksums) compares the checksums of all members except
 //! tensors.
 //!
 //! # Memory order
@@ -31,26 +31,26 @@
 //!
 //! # Deviations
 //!
-//! - A member is an array if it begins as one does, whatever its name, which is read without `.npy`. Any other is a
-//!   blob of the name of its member, as numpy returns its bytes. So is a folder, of no bytes. Blobs are written as such
+//! - A member is an array if its content begins like one, under any name; `.npy` is removed from the name. Any other is
+//!   a blob named after its member, as numpy returns its bytes. So is a folder, of no bytes. Blobs are written as such
 //!   members.
 //! - Of several members of one name, the last is read, as numpy does, with a warning. If members are named `a` and
 //!   `a.npy`, the second keeps its ending.
-//! - A member that is encrypted, is compressed in another way than by deflate, or has a header that numpy does not read
-//!   either, is [unknown](crate::Layout::Unknown), with a warning; the others are read. What macOS adds in `__MACOSX/`
-//!   is left out, with a warning.
+//! - An encrypted member, a member compressed by another method than deflate, or a header not readable by numpy either
+//!   is [unknown](crate::Layout::Unknown), with a warning; the remaining members are read. Files in `__MACOSX/`, added
+//!   by macOS, are left out, with a warning.
 //! - Any byte but 0 is a `true` `bool`. We write 0 and 1.
-//! - An archive that has members but no array is refused. So is a program, which may have arrays among its files: an
+//! - An archive with members but no array is refused. So is a program, which may have arrays among its files: an
 //!   archive with `NAME.dist-info/RECORD` (a Python wheel), `META-INF/MANIFEST.MF` (Java), `AndroidManifest.xml`,
 //!   `MAR-INF/MANIFEST.json` (TorchServe) or `NAME/code/__torch__…` (TorchScript). Blobs of these names, and blobs
 //!   alone, cannot be written.
-//! - Members that share bytes, sizes that are not those of the array, and local headers that contradict the directory,
-//!   as with another name, are errors.
+//! - Members with shared bytes, sizes that contradict the array, and local headers that contradict the directory, such
+//!   as by another name, are errors.
 //! - Sizes and checksums are after the members and in the directory, not before the members, as the writer need not
 //!   seek.
-//! - Members are made by Unix with permissions 644, so that Info-ZIP takes their names as UTF-8.
+//! - Members are marked as made by Unix, with permissions 644, so that Info-ZIP takes their names as UTF-8.
 //! - A name that is not ASCII and not a plain relative path, such as `/ä`, is written without the flag for UTF-8. Names
-//!   are always read as UTF-8 if they can be.
+//!   are always read as UTF-8 if valid.
 //!
 //! # Streams
 //!
@@ -58,8 +58,8 @@
 //!
 //! # Limits
 //!
-//! A deflated tensor can be a thousand times larger than in the file. It counts when it is read into memory, which
-//! [`Limits::memory`](crate::Limits::memory) bounds. Tensors to be written have up to 2⁴⁸ bytes.
+//! A deflated tensor can be a thousand times larger than in the file. It counts when it is read into memory, bounded by
+//! [`Limits::memory`](crate::Limits::memory). Tensors to be written have up to 2⁴⁸ bytes.
 
 mod de;
 mod header;
@@ -242,9 +242,9 @@ impl Options {
         self
     }
 
-    /// Writes an array in Fortran order, if that is its order in memory, instead of in row-major order.
+    /// Writes an array in Fortran order instead of row-major order, if it has it in memory.
     ///
-    /// Arrays in any other order of their dims are then refused.
+    /// Other dim orders are then refused.
     ///
     /// ```
     /// use std::collections::BTreeMap;

@@ -1,3 +1,5 @@
+//! Writes npz archives, plain or deflated.
+
 use std::io::{self, Write};
 
 use flate2::write::DeflateEncoder;
@@ -49,7 +51,8 @@ impl write::Encode for Encode {
         header::check_blob(name, info)
     }
 
-    /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. A compressed file has others.
+    /// Writes the archive to nowhere, with zeros for the elements, to find the offsets. In a compressed file they
+    /// differ.
     fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
         if !plan.is_empty() && (0..plan.len()).all(|index| plan.info(index).layout == Layout::Blob) {
             return Err(
@@ -99,7 +102,7 @@ impl Write for ByteCounter {
     }
 }
 
-/// A zip archive that is being written.
+/// A zip archive under construction.
 struct Archive<'w> {
     plan: &'w PlannedTensors,
     compress: bool,
@@ -171,7 +174,7 @@ impl Write for Begin {
     }
 }
 
-/// Begins a member whose contents are at a multiple of [`header::ALIGNMENT`].
+/// Begins a member with its contents at a multiple of [`header::ALIGNMENT`].
 fn start<'a, W: Write>(
     archive: &'a mut ZipArchiveWriter<W>,
     name: &str,
@@ -180,11 +183,11 @@ fn start<'a, W: Write>(
 ) -> Result<ZipEntryWriter<'a, W>> {
     let name = header::member_name(name, info);
     let alignment = header::alignment(archive.stream_offset(), &name);
-    // The flag for UTF-8 is available only for names that the writer would not change.
+    // The writer only sets the flag for UTF-8 on names it would not change.
     let is_kept = ZipFilePath::from_str(&name).as_str() == name && !name.ends_with('/');
     let path = if is_kept { EntryPath::conformant(name.as_str()) } else { EntryPath::verbatim(name.as_bytes()) };
-    // Unix permissions state that the archive was made by Unix. Info-ZIP then takes names as they are, where it would
-    // convert names of DOS, which has no UTF-8.
+    // Unix permissions mark the archive as made by Unix. Info-ZIP then takes names unchanged, instead of converting
+    // them from a DOS code page.
     let mut file = archive.new_file(path).compression_method(method).unix_permissions(0o100_644);
     if let Some(contents) = alignment {
         let id = ExtraFieldId::new(header::ALIGNMENT_FIELD);
