@@ -159,16 +159,6 @@ impl Caster {
     }
 
     /// Returns the counts of the elements that were cast so far, and of those that changed.
-    ///
-    /// ```
-    /// use tensorfile::cast::Caster;
-    /// use tensorfile::Dtype;
-    ///
-    /// let mut caster = Caster::new(Dtype::U16, Dtype::U8)?;
-    /// caster.cast(&300_u16.to_le_bytes(), &mut Vec::new());
-    /// assert_eq!((caster.report().elements, caster.report().overflowed), (1, 1));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn report(&self) -> &CastReport {
         &self.report

@@ -38,34 +38,12 @@ pub struct CastReport {
 
 impl CastReport {
     /// Returns `true` if no element changed.
-    ///
-    /// ```
-    /// use tensorfile::cast::Caster;
-    /// use tensorfile::Dtype;
-    ///
-    /// let mut caster = Caster::new(Dtype::F64, Dtype::F32)?;
-    /// caster.cast(&0.5_f64.to_le_bytes(), &mut Vec::new());
-    /// assert!(caster.report().is_exact());
-    /// caster.cast(&0.1_f64.to_le_bytes(), &mut Vec::new());
-    /// assert!(!caster.report().is_exact());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.rounded == 0 && self.losses() == 0
     }
 
     /// Returns the number of elements that overflowed, underflowed, or were NaN and became 0.
-    ///
-    /// ```
-    /// use tensorfile::cast::Caster;
-    /// use tensorfile::Dtype;
-    ///
-    /// let mut caster = Caster::new(Dtype::I32, Dtype::I8)?;
-    /// caster.cast(&1000_i32.to_le_bytes(), &mut Vec::new());
-    /// assert_eq!(caster.report().losses(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn losses(&self) -> u64 {
         self.overflowed + self.underflowed + self.nan_to_zero

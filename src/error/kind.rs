@@ -366,18 +366,6 @@ impl ErrorKind {
 
     /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds the bytes of tensors: `memory`
     /// or `shared`. The message names it, unless it is formatted with `{:#}`.
-    ///
-    /// ```
-    /// use tensorfile::{Limits, OpenOptions, TensorMap, ten};
-    ///
-    /// let file = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
-    /// let file = OpenOptions::new().limits(Limits::new().memory(3)).from_bytes(file)?;
-    /// let error = file.tensor("a").unwrap_err();
-    /// assert_eq!(error.kind().limits_field(), Some("memory"));
-    /// assert_eq!(error.kind().to_string(), "memory for tensors in bytes is 4, but the limit is 3; `Limits::memory` raises it");
-    /// assert_eq!(format!("{:#}", error.kind()), "memory for tensors in bytes is 4, but the limit is 3");
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn limits_field(&self) -> Option<&'static str> {
         match self {

@@ -82,29 +82,12 @@ impl Opaque {
 
 impl Error {
     /// Returns the kind of the error.
-    ///
-    /// ```
-    /// use tensorfile::{ErrorKind, TensorMap, ten};
-    ///
-    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
-    /// match error.kind() {
-    ///     ErrorKind::Truncated { needed, left } => assert_eq!((*needed, *left), (8, 2)),
-    ///     other => panic!("{other}"),
-    /// }
-    /// ```
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
         self.0.kind.get()
     }
 
     /// Returns the category: the file, a mismatch, the call, a limit, or I/O.
-    ///
-    /// ```
-    /// use tensorfile::{Category, TensorMap, ten};
-    ///
-    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
-    /// assert_eq!(error.category(), Category::File);
-    /// ```
     #[must_use]
     pub fn category(&self) -> Category {
         self.kind().category()
@@ -112,43 +95,18 @@ impl Error {
 
     /// Returns whether a file does not exist: the opened one, or one named in it. A missing tensor is
     /// [`ErrorKind::Missing`].
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, load};
-    ///
-    /// let map = match load::<TensorMap>("no/such.btf") {
-    ///     Err(error) if error.is_not_found() => TensorMap::new(),
-    ///     loaded => loaded?,
-    /// };
-    /// assert!(map.is_empty());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns the name of the tensor; `#3` for the one at position 3 of a file without names.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
-    /// assert_eq!(error.tensor(), Some("#0"));
-    /// ```
     #[must_use]
     pub fn tensor(&self) -> Option<&str> {
         self.0.tensor.as_deref()
     }
 
     /// Returns the offset in bytes from the start of the file.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
-    /// assert_eq!(error.offset(), Some(16));
-    /// ```
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
@@ -161,38 +119,17 @@ impl Error {
     }
 
     /// Returns the path of the file, if it was opened by its path.
-    ///
-    /// ```
-    /// use std::path::Path;
-    /// use tensorfile::File;
-    ///
-    /// let error = File::open("no/such.file").unwrap_err();
-    /// assert_eq!(error.path(), Some(Path::new("no/such.file")));
-    /// ```
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.0.path.as_deref()
     }
 
     /// Returns the message without the path, for programs with their own way of printing it.
-    ///
-    /// ```
-    /// let error = tensorfile::File::open("no/such.btf").unwrap_err();
-    /// assert!(error.to_string().starts_with("no/such.btf: "));
-    /// assert_eq!(format!("no/such.btf: {}", error.without_path()), error.to_string());
-    /// ```
     pub fn without_path(&self) -> impl fmt::Display {
         WithoutPath(&self.0)
     }
 
     /// Returns the format read or written, such as `btf`.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err();
-    /// assert_eq!(error.format(), Some("ten"));
-    /// ```
     #[must_use]
     pub fn format(&self) -> Option<&'static str> {
         self.0.format

@@ -189,48 +189,18 @@ impl File {
     }
 
     /// Returns the paths of the shards; empty if a single file was opened.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert!(file.shards().is_empty());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn shards(&self) -> &[PathBuf] {
         &self.shards.paths
     }
 
     /// Returns the opened path; `None` for bytes in memory. For a directory, it is the path of the file inside.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap};
-    ///
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("model.ten");
-    /// tensorfile::save(&path, &TensorMap::new())?;
-    /// assert_eq!(File::open(&path)?.path(), Some(path.as_path()));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
     /// Returns the format.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.format().name, "ten");
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn format(&self) -> &'static Format {
         self.format
@@ -238,33 +208,12 @@ impl File {
 
     /// Returns the format of the file's extension, if it differs from the actual format. The content decides how a file
     /// is read; the extension only decides between several possible formats, or without a recognized one.
-    ///
-    /// ```
-    /// use tensorfile::{File, Tensor, TensorMap, ten};
-    ///
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("model.btf");
-    /// let map: TensorMap = [("bias", Tensor::from_slice(&[1.0_f32], [1])?)].into_iter().collect();
-    /// std::fs::write(&path, ten::to_vec(&map)?)?;
-    /// let file = File::open(&path)?;
-    /// assert_eq!((file.format().name, file.misnamed_as().unwrap().name), ("ten", "btf"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn misnamed_as(&self) -> Option<&'static Format> {
         misnamed_as(self.path()?, self.format)
     }
 
     /// Returns the length of the file in bytes, or of all shards.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let bytes = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
-    /// let len = bytes.len() as u64;
-    /// assert_eq!(File::from_bytes(bytes)?.file_bytes(), len);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.storage.len()
@@ -275,17 +224,6 @@ impl File {
     ///
     /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
     /// shard. The entry `total_size` of the index is left out.
-    ///
-    /// ```
-    /// use tensorfile::{File, SaveOptions, TensorMap, WriteOptions};
-    ///
-    /// # let folder = tempfile::tempdir()?;
-    /// # let path = folder.path().join("model.safetensors");
-    /// let options = WriteOptions::new().metadata([("format".to_owned(), "pt".to_owned())].into());
-    /// SaveOptions::new().write(options).save(&path, &TensorMap::new())?;
-    /// assert_eq!(File::open(&path)?.metadata()?.entries["format"], "pt");
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -359,17 +297,6 @@ impl File {
     }
 
     /// Returns the tensors in the order of the file. No payload is read.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// let bytes: u64 = file.tensors().map(|tensor| tensor.payload_bytes()).sum();
-    /// assert_eq!(bytes, 12);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     pub fn tensors(&self) -> impl ExactSizeIterator<Item = FileTensor<'_>> + Clone {
         (0..self.len()).map(|i| FileTensor::new(self, i))
     }

@@ -50,47 +50,18 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns whether the file has a name for the tensor.
-    ///
-    /// ```
-    /// use tensorfile::{File, btf};
-    ///
-    /// let file = File::from_bytes(btf::to_vec(&[tensorfile::Tensor::from_slice(&[1.0_f32], [1])?])?)?;
-    /// let tensor = file.nth(0).expect("there is one");
-    /// assert_eq!((tensor.name(), tensor.has_name()), ("0", false));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn has_name(&self) -> bool {
         self.file.index.has_name(self.i)
     }
 
     /// Returns the position in the file, from 0.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.get("b")?.position(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn position(&self) -> usize {
         self.i
     }
 
     /// Returns dtype, shape and layout.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.get("a")?.info().to_string(), "f32[2]");
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn info(&self) -> &'f TensorInfo {
         self.entry().info()
@@ -115,17 +86,6 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let bytes = ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
-    /// let file = File::from_bytes(bytes.clone())?;
-    /// let range = file.get("a")?.range();
-    /// let (start, end) = (usize::try_from(range.start)?, usize::try_from(range.end)?);
-    /// assert_eq!(bytes[start..end], 1.0_f32.to_le_bytes());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         let range = self.span();
@@ -141,16 +101,6 @@ impl<'f> FileTensor<'f> {
 
     /// Returns whether the payload is compressed in the file, as in an archive. Its [`range`](Self::range) then spans
     /// the compressed bytes.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap, npz};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::Array1::<f32>::zeros(100))]);
-    /// let file = File::from_bytes(npz::Options::new().compress(true).to_vec(&map)?)?;
-    /// let tensor = file.get("a")?;
-    /// assert!(tensor.is_compressed() && tensor.range().end - tensor.range().start < tensor.payload_bytes());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_compressed(&self) -> bool {
         self.entry().is_compressed()
@@ -158,14 +108,6 @@ impl<'f> FileTensor<'f> {
 
     /// Returns whether the elements are big-endian in the file, as numpy and PyTorch allow. They are swapped during
     /// reading.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
-    /// assert!(!file.get("a")?.is_big_endian());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_big_endian(&self) -> bool {
         self.entry().is_big_endian()
@@ -173,31 +115,12 @@ impl<'f> FileTensor<'f> {
 
     /// Returns whether the payload is decoded during reading, and so cannot be borrowed. Compressed and big-endian
     /// payloads are encoded, and so are PyTorch tensors with gaps between elements.
-    ///
-    /// ```
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
-    /// let tensor = file.get("a")?;
-    /// assert!(!tensor.is_encoded() && tensor.view().is_ok());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_encoded(&self) -> bool {
         self.entry().has_codec()
     }
 
     /// Returns the length of the payload in bytes, decoded.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::{File, TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32, 2.0]), ("b", array![3.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.get("a")?.payload_bytes(), 8);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn payload_bytes(&self) -> u64 {
         self.entry().payload_bytes()

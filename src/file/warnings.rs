@@ -7,17 +7,6 @@ impl File {
     /// Returns the oddities of the readable file, from its metadata and its index. They equal the warnings of
     /// [`metadata`](Self::metadata), but the types of entries are not read for them. No payload is read.
     ///
-    /// ```
-    /// use tensorfile::report::WarningKind;
-    /// use tensorfile::{File, TensorMap, btf};
-    ///
-    /// let mut file = btf::to_vec(&TensorMap::from_iter([("0", ndarray::array![1.0_f32, 2.0])]))?;
-    /// file.push(0);
-    /// let kinds: Vec<WarningKind> = File::from_bytes(file)?.warnings()?.iter().map(|warning| warning.kind).collect();
-    /// assert_eq!(kinds, [WarningKind::TrailingBytes]);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// As [`open`](Self::open), if the metadata was not read with the index.

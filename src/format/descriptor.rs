@@ -117,13 +117,6 @@ impl Format {
     }
 
     /// Returns whether the metadata of a file can be changed by a [`MetadataEdit`](crate::file::MetadataEdit).
-    ///
-    /// ```
-    /// use tensorfile::{safetensors, ten};
-    ///
-    /// assert!(safetensors::FORMAT.edits_metadata());
-    /// assert!(!ten::FORMAT.edits_metadata());
-    /// ```
     #[must_use]
     pub fn edits_metadata(&self) -> bool {
         self.metadata.rewrite.is_some()

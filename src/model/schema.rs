@@ -118,18 +118,6 @@ impl Schema {
     }
 
     /// Returns the metadata entries in writing order.
-    ///
-    /// ```
-    /// use tensorfile::TensorFile;
-    ///
-    /// #[derive(TensorFile)]
-    /// struct Run {
-    ///     #[tensor(metadata)]
-    ///     epochs: u32,
-    /// }
-    ///
-    /// assert_eq!(Run::schema().metadata()[0].key, "epochs");
-    /// ```
     #[must_use]
     pub fn metadata(&self) -> Vec<SchemaMetadata> {
         self.collect().metadata

@@ -197,32 +197,12 @@ impl Stats {
     }
 
     /// Returns the number of elements.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!(stats.count(), 5);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count()
     }
 
     /// Returns the position of the first element that is NaN, in the order of the payload.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, f32::INFINITY, 5.0, f32::NAN, f32::NAN], [5])?.as_bytes());
-    /// assert_eq!((stats.first_nan(), stats.first_infinity()), (Some(3), Some(1)));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn first_nan(&self) -> Option<u64> {
         self.moments.first_nan
@@ -235,32 +215,12 @@ impl Stats {
     }
 
     /// Returns the number of elements that are NaN.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!(stats.nans(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn nans(&self) -> u64 {
         self.moments.nans
     }
 
     /// Returns the number of elements that are positive infinity.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!((stats.positive_infinities(), stats.negative_infinities()), (1, 0));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn positive_infinities(&self) -> u64 {
         self.moments.positive_infinities
@@ -273,48 +233,18 @@ impl Stats {
     }
 
     /// Returns the number of elements that are zero, of either sign, or `false`.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!(stats.zeros(), 1);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn zeros(&self) -> u64 {
         self.moments.zeros
     }
 
     /// Returns the smallest finite element, exactly. `None` if there is none.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!(stats.min().map(|min| min.to_string()).as_deref(), Some("0"));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn min(&self) -> Option<Number> {
         self.limit(self.moments.min, self.exact_range.map(|(smallest, _)| smallest))
     }
 
     /// Returns the largest finite element, exactly. `None` if there is none.
-    ///
-    /// ```
-    /// use tensorfile::cast::Number;
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::Dtype;
-    ///
-    /// let mut stats = Stats::new(Dtype::U64).expect("u64 is numeric");
-    /// stats.update(&u64::MAX.to_le_bytes());
-    /// assert_eq!(stats.max(), Some(Number::Integer(u64::MAX.into())));    // exactly, which no f64 is
-    /// ```
     #[must_use]
     pub fn max(&self) -> Option<Number> {
         self.limit(self.moments.max, self.exact_range.map(|(_, largest)| largest))
@@ -330,32 +260,12 @@ impl Stats {
     }
 
     /// Returns the mean of the finite elements. `None` if there is none.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[0.0_f32, 1.0, 5.0, f32::NAN, f32::INFINITY], [5])?.as_bytes());
-    /// assert_eq!(stats.mean(), Some(2.0));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (self.moments.finite > 0).then(|| self.moments.mean())
     }
 
     /// Returns the population standard deviation of the finite elements. `None` if there is none.
-    ///
-    /// ```
-    /// use tensorfile::stats::Stats;
-    /// use tensorfile::{Dtype, Tensor};
-    ///
-    /// let mut stats = Stats::new(Dtype::F32).expect("f32 is numeric");
-    /// stats.update(Tensor::from_slice(&[1.0_f32, 3.0], [2])?.as_bytes());
-    /// assert_eq!(stats.std(), Some(1.0));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn std(&self) -> Option<f64> {
         let Moments { finite, min, max, .. } = self.moments;

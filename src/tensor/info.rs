@@ -96,13 +96,6 @@ impl TensorInfo {
     }
 
     /// Returns the size of the payload in bytes, without padding. `None` on overflow.
-    ///
-    /// ```
-    /// use tensorfile::{Dtype, TensorInfo};
-    ///
-    /// assert_eq!(TensorInfo::new(Dtype::F32, [2, 3]).payload_bytes(), Some(24));
-    /// assert_eq!(TensorInfo::new(Dtype::F32, [usize::MAX]).payload_bytes(), None);
-    /// ```
     #[inline]
     #[must_use]
     pub fn payload_bytes(&self) -> Option<usize> {
@@ -395,14 +388,6 @@ impl DimOrder {
     }
 
     /// Returns `true` if the order is 0, 1, 2, ….
-    ///
-    /// ```
-    /// use tensorfile::DimOrder;
-    ///
-    /// assert!(DimOrder::new(&[0, 1, 2])?.is_row_major());
-    /// assert!(!DimOrder::new(&[0, 2, 1])?.is_row_major());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         is_row_major(&self.0)

@@ -144,30 +144,11 @@ impl TensorMap {
     }
 
     /// Iterates over the names in order.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::TensorMap;
-    ///
-    /// let map = TensorMap::from_iter([("weight", array![1.0_f32]), ("bias", array![2.0])]);
-    /// assert_eq!(map.names().collect::<Vec<_>>(), ["weight", "bias"]);
-    /// ```
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Iterates over names with dtype, shape and layout, in order.
-    ///
-    /// ```
-    /// use ndarray::array;
-    /// use tensorfile::TensorMap;
-    ///
-    /// let mut map = TensorMap::new();
-    /// map.insert("weight", array![[1.0_f32, 2.0]]);
-    /// map.insert("step", array![9_u64]);
-    /// let lines: Vec<String> = map.infos().map(|(name, info)| format!("{name} {info}")).collect();
-    /// assert_eq!(lines, ["weight f32[1, 2]", "step u64[1]"]);
-    /// ```
     pub fn infos(&self) -> impl Iterator<Item = (&str, &TensorInfo)> {
         self.0.iter().map(|(name, tensor)| (name.as_str(), tensor.info()))
     }

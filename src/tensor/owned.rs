@@ -109,27 +109,12 @@ impl Tensor {
     }
 
     /// Returns the order of the elements in memory.
-    ///
-    /// ```
-    /// use tensorfile::{CooTensor, Layout};
-    ///
-    /// let diagonal = CooTensor::new([2, 2], vec![0, 0, 1, 1], vec![1.0_f32, 2.0])?;
-    /// assert_eq!(*diagonal.to_tensor().layout(), Layout::Coo { entries: 2 });
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.info.layout
     }
 
     /// Returns the little-endian bytes, in the tensor's layout and without padding.
-    ///
-    /// ```
-    /// use tensorfile::Tensor;
-    ///
-    /// assert_eq!(Tensor::from_slice(&[1_u16, 2], [2])?.as_bytes(), [1, 0, 2, 0]);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes

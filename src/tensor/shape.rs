@@ -63,13 +63,6 @@ impl Shape {
         }
     }
     /// Returns the number of dims.
-    ///
-    /// ```
-    /// use tensorfile::Shape;
-    ///
-    /// assert_eq!(Shape::from([2, 3]).rank(), 2);
-    /// assert_eq!(Shape::default().rank(), 0);
-    /// ```
     #[inline]
     #[must_use]
     pub fn rank(&self) -> usize {
@@ -82,13 +75,6 @@ impl Shape {
     /// Returns the number of elements: 1 for rank 0. `None` on overflow.
     ///
     /// With a dim of 0 there are 0 elements, so `[2^40, 2^40, 0]` does not overflow.
-    ///
-    /// ```
-    /// use tensorfile::Shape;
-    ///
-    /// assert_eq!(Shape::from([2, 3]).elements(), Some(6));
-    /// assert_eq!(Shape::from([usize::MAX, 2]).elements(), None);
-    /// ```
     #[inline]
     #[must_use]
     pub fn elements(&self) -> Option<usize> {

@@ -100,14 +100,6 @@ impl<'a> TensorView<'a> {
     }
 
     /// Returns the little-endian bytes, in the tensor's layout and without padding.
-    ///
-    /// ```
-    /// use tensorfile::TensorView;
-    ///
-    /// let view = TensorView::from_slice(&[1_u16, 2], [2])?;
-    /// assert_eq!(view.as_bytes(), [1, 0, 2, 0]);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> &'a [u8] {
         self.bytes

@@ -73,34 +73,12 @@ impl SaveReport {
     }
 
     /// Returns whether the tensors can be saved, if names that the format cannot store are embedded or dropped.
-    ///
-    /// ```
-    /// use tensorfile::view::SaveReport;
-    /// use tensorfile::{Format, TensorMap};
-    ///
-    /// let map = TensorMap::from_iter([("mask", ndarray::array![true, false])]);
-    /// let named = |name| Format::named(name).expect("the feature is on");
-    /// assert!(SaveReport::new(&map, named("npz"))?.is_ok());
-    /// assert!(!SaveReport::new(&map, named("ten"))?.is_ok());
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.tensors.is_empty() && self.wrong_count.is_none() && self.file.is_none()
     }
 
     /// Returns a message for each reason that the tensors cannot be saved.
-    ///
-    /// ```
-    /// use tensorfile::view::SaveReport;
-    /// use tensorfile::{Format, TensorMap};
-    ///
-    /// let map = TensorMap::from_iter([("mask", ndarray::array![true, false])]);
-    /// let named = |name| Format::named(name).expect("the feature is on");
-    /// let problems = SaveReport::new(&map, named("ten"))?.problems();
-    /// assert!(problems[0].starts_with("tensor `mask`: cannot store bool"));
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> =

@@ -42,15 +42,6 @@ const WORTH_A_SLICE: usize = 512;
 
 impl IoSlices<'_> {
     /// Returns the length of the file in bytes.
-    ///
-    /// ```
-    /// use tensorfile::{TensorView, btf};
-    ///
-    /// let tensor = TensorView::from_slice(&[1.5_f32; 1000], [1000])?;
-    /// let file = btf::Options::new().to_io_slices(&tensor)?;
-    /// assert_eq!(file.file_bytes(), 4040);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.bytes

@@ -77,15 +77,6 @@ impl Plan {
     }
 
     /// Returns the length of the file in bytes.
-    ///
-    /// ```
-    /// use tensorfile::{TensorMap, ten};
-    ///
-    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32, 2.0]), ("b", ndarray::array![3.0])]);
-    /// let plan = ten::Options::new().plan(&map)?;
-    /// assert_eq!(plan.file_bytes(), ten::to_vec(&map)?.len() as u64);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
     #[must_use]
     pub fn file_bytes(&self) -> u64 {
         self.layout.end_offset + self.layout.end.len() as u64
