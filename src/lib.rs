@@ -61,9 +61,9 @@
 //! | `pytorch` | bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz f8_e8m0 c64 c128 |
 //! | `gguf` | f32 f16 q4_0 q4_1 q5_0 q5_1 q8_0 q8_1 q2_k q3_k q4_k q5_k q6_k q8_k iq2_xxs iq2_xs iq3_xxs iq1_s iq4_nl iq3_s iq2_s iq4_xs i8 i16 i32 i64 f64 iq1_m bf16 tq1_0 tq2_0 mxfp4 nvfp4 q1_0 q2_0 |
 //!
-//! Each module describes the bytes of its format, and the cases in which its specification and other software disagree.
-//! [`Format`] has the names, ranks and layouts that a format can store. Tensors that it cannot store are an error
-//! before the first byte is written.
+//! Each module describes the bytes of its format, and the disagreements between its specification and other software.
+//! [`Format`] lists the supported names, ranks and layouts. Unsupported tensors are an error before the first byte is
+//! written.
 //!
 //! # Names
 //!
@@ -81,9 +81,9 @@
 //!
 //! # Versions
 //!
-//! Arrays are those of ndarray 0.17, 16-bit floats those of half 2. [`tensorfile::ndarray`] and
-//! [`tensorfile::half`] are these crates. If a program depends on another version of ndarray, rustc says that the
-//! array types do not implement this crate's traits.
+//! Arrays come from ndarray 0.17, 16-bit floats from half 2. [`tensorfile::ndarray`] and [`tensorfile::half`] are these
+//! crates. If a program depends on another version of ndarray, rustc reports that the array types do not implement this
+//! crate's traits.
 //!
 //! # Features
 //!
@@ -159,7 +159,7 @@ pub use model::{TensorFile, Tensors};
 pub use storage::Progress;
 pub use tensor::{Blob, CooTensor, DimOrder, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView};
 
-/// Reports of what does not fit, and the errors that have fields.
+/// Reports of mismatches, and errors with fields.
 pub mod report {
     pub use crate::error::{
         Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor,
@@ -168,7 +168,7 @@ pub mod report {
     pub use crate::tensor::InvalidTensor;
 }
 
-/// Elements of dtypes that Rust has no type for, and dtypes that this crate does not know.
+/// Elements of dtypes missing in Rust, and unknown dtypes.
 pub mod scalar {
     pub use crate::tensor::{
         Bits16, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0, QInt8, QInt32, QUint2x4, QUint4x2, QUint8,

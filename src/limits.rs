@@ -1,8 +1,7 @@
-/// Limits on the memory that reading a file may take.
+/// Limits on memory for reading a file.
 ///
-/// Sizes in a file are checked against the size of the file. Those that this does not bound are checked against these
-/// limits. Memory that there is not is [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), also below all
-/// limits.
+/// Sizes in a file are checked against the size of the file. These limits bound everything else. Running out of memory
+/// is [`ErrorKind::OutOfMemory`](crate::ErrorKind::OutOfMemory), also below all limits.
 ///
 /// ```
 /// use tensorfile::{Category, Limits, OpenOptions, TensorMap, ten};
@@ -18,25 +17,24 @@
 pub struct Limits {
     /// The most tensors in a file. Default: 2²².
     pub tensors: u64,
-    /// The most dims of a tensor. Default: 255, the most that a [`DimOrder`](crate::DimOrder) can have.
+    /// The maximum rank of a tensor. Default: 255, the maximum of a [`DimOrder`](crate::DimOrder).
     pub rank: u64,
-    /// The most bytes of a tensor that is read from a stream, whose length is not known. Default: 2⁴⁰.
+    /// The maximum bytes of a tensor from a stream of unknown length. Default: 2⁴⁰.
     pub payload: u64,
-    /// The most bytes of a stream that is held in memory, because it cannot be read in order: of `npz`, `pytorch` and
-    /// `tensorbuffers` always, of others if their tensors are not in order, and of a pipe or device that
-    /// [`File::open`](crate::File::open) opens. [`payload`](Self::payload) limits it too. Default: 2³⁴.
+    /// The maximum bytes held in memory of a stream that cannot be read in order: always for `npz`, `pytorch` and
+    /// `tensorbuffers`, for other formats if their tensors are out of order, and for a pipe or device opened by
+    /// [`File::open`](crate::File::open). [`payload`](Self::payload) limits it too. Default: 2³⁴.
     pub held: u64,
-    /// The most bytes by which the tensors of a file may be larger than the file, because they share bytes. They are
-    /// only counted: nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the
-    /// length of the file, or [`memory`](Self::memory), whichever is the most.
+    /// The maximum bytes by which the tensors of a file may exceed the file, by sharing bytes. They are only counted:
+    /// nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the length of the
+    /// file, or [`memory`](Self::memory), whichever is the most.
     ///
     /// The memory for names, dtypes, shapes and metadata is allocated, and may be larger than the file by this number
     /// too, or by 2³⁰ by default.
     pub shared: Option<u64>,
-    /// The most bytes of memory for the tensors that one call reads: a tensor, a part of it, or all of a type that is
-    /// loaded. What is borrowed takes none. `None`, the default, is as many bytes as the file has and
-    /// [`shared`](Self::shared) adds, so that only compressed tensors, and copies of those that share bytes, can exceed
-    /// it.
+    /// The maximum bytes of memory for the tensors read by one call: a tensor, a part of it, or everything loaded into
+    /// a type. Borrowed tensors take none. `None`, the default, is the length of the file plus
+    /// [`shared`](Self::shared), so only compressed tensors, and copies of shared ones, can exceed it.
     pub memory: Option<u64>,
 }
 
@@ -87,7 +85,7 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes by which the tensors of a file may be larger than the file, because they share bytes.
+    /// Sets the maximum bytes by which the tensors of a file may exceed the file, by sharing bytes.
     ///
     /// ```
     /// use tensorfile::{File, Limits, OpenOptions, TensorMap, ptd};
@@ -106,7 +104,7 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes of memory for the tensors that one call reads.
+    /// Sets the maximum bytes of memory for the tensors read by one call.
     ///
     /// ```
     /// use tensorfile::{Limits, OpenOptions, TensorMap, npz};
@@ -126,7 +124,7 @@ impl Limits {
         self
     }
 
-    /// Returns the most bytes that the tensors of a file of `len` bytes may have together.
+    /// Returns the maximum bytes of all tensors in a file of `len` bytes together.
     pub(crate) fn most_shared(&self, len: u64) -> u64 {
         /// The default of [`shared`](Self::shared), and how many times the length of the file it is at least.
         const SHARED: (u64, u64) = (1 << 34, 64);
@@ -134,19 +132,18 @@ impl Limits {
         len.saturating_add(self.shared.unwrap_or_else(default))
     }
 
-    /// Returns the most bytes of memory for the tensors that one call reads of a file of `len` bytes.
+    /// Returns the maximum bytes of memory for the tensors read by one call from a file of `len` bytes.
     pub(crate) fn most_read(&self, len: u64) -> u64 {
         self.memory.unwrap_or_else(|| self.most_shared(len))
     }
 
-    /// Returns the most bytes by which the memory for names, headers and metadata may be larger than the file.
+    /// Returns the maximum bytes by which the memory for names, headers and metadata may exceed the file.
     pub(crate) fn headers(&self) -> u64 {
         const HEADERS: u64 = 1 << 30;
         self.shared.unwrap_or(HEADERS).min(self.memory.unwrap_or(u64::MAX))
     }
 
-    /// Sets the most bytes of a tensor that is read from a stream. A stream that has to be held in memory may not be
-    /// longer either.
+    /// Sets the maximum bytes of a tensor from a stream. It also bounds a stream that has to be held in memory.
     ///
     /// ```
     /// use tensorfile::{Limits, TensorMap, ten};
@@ -163,7 +160,7 @@ impl Limits {
         self
     }
 
-    /// Sets the most bytes of a stream that is held in memory.
+    /// Sets the maximum bytes held in memory of a stream.
     ///
     /// ```
     /// use tensorfile::{Limits, TensorMap, npz};
@@ -181,7 +178,7 @@ impl Limits {
         self
     }
 
-    /// Returns the most bytes of a stream that is held in memory.
+    /// Returns the maximum bytes held in memory of a stream.
     pub(crate) fn most_held(&self) -> u64 {
         self.held.min(self.payload)
     }

@@ -1,4 +1,4 @@
-//! Functions that code printed by `#[derive(TensorFile)]` calls. Not public API: they change with the macro.
+//! Functions called by code of `#[derive(TensorFile)]`. Not public API: they change with the macro.
 
 pub use ::serde;
 pub use typeid::of as id;
@@ -14,7 +14,7 @@ pub use crate::serde::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{Store, TensorFile};
 
-/// A closure that is called with the number and the attributes of a field, and a source at its value.
+/// A closure called with the number and the attributes of a field, and a source at its value.
 pub type EachField<'x, 'de> =
     &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_), &'static Adapt) -> Result<()> + 'x);
 
@@ -32,7 +32,7 @@ pub fn def_of(node: &Node) -> &'static StructDef {
     }
 }
 
-/// Writes the fields of the struct that `node`, a prefix, has as its only field.
+/// Writes the fields of a struct inside `node`, its prefix.
 pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Result<()> {
     struct Body<'a> {
         def: &'static StructDef,
@@ -49,9 +49,9 @@ pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Re
     sink.fields(def, &[&Body { def: body_of(def), values }])
 }
 
-/// Adds the payloads of fields that live as long as their struct.
+/// Adds the payloads of fields with the lifetime of their struct.
 pub fn lend_fields<'a>(lent: &mut Lent<'a>, values: &[&'a dyn Store]) {
-    // Not of the references in the list, which does not live as long.
+    // Not of the references in the list, which have a shorter lifetime.
     values.iter().for_each(|value| (**value).lend(lent));
 }
 
@@ -60,7 +60,7 @@ pub fn load_fields<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachFie
     load_def(source, def_of(node), each)
 }
 
-/// Reads the fields of the struct that `node`, a prefix, has as its only field.
+/// Reads the fields of a struct inside `node`, its prefix.
 pub fn load_body<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField<'_, 'de>) -> Result<()> {
     let def = def_of(node);
     source.fields(def, &mut |_, source| load_def(source, body_of(def), each))
@@ -76,7 +76,7 @@ pub fn incomplete(node: &Node) -> Error {
     ErrorKind::Message(format!("the source left out fields of `{}`", def_of(node).name)).into()
 }
 
-/// Fails to compile if an attribute that needs an array is on another type.
+/// Fails to compile if an attribute for arrays is on another type.
 pub const fn check_adaptable<T: Adaptable + ?Sized>() {}
 
 /// Fails to compile if a flattened field is a tensor, whose name would be lost.

@@ -1,19 +1,19 @@
-//! Counts of the numbers that casts change.
+//! Counts of changes by casts.
 
 use num_traits::Float;
 
 use super::number::Number;
 
-/// Counts of the elements that a cast changed.
+/// Counts of the elements changed by a cast.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// All numbers that became other numbers, including overflows and underflows.
+    /// Changed numbers, including overflows and underflows.
     pub(super) changed: u64,
     /// Numbers out of range.
     pub(super) overflowed: u64,
-    /// Numbers other than zero that became zero.
+    /// Nonzero numbers that became zero.
     pub(super) underflowed: u64,
-    /// NaN that became the integer 0.
+    /// NaNs that became the integer 0.
     pub(super) nan_to_zero: u64,
 }
 
@@ -35,25 +35,25 @@ impl Changes {
         self.nan_to_zero += other.nan_to_zero;
     }
 
-    /// The elements that changed by more than rounding.
+    /// The number of elements changed by more than rounding.
     pub(super) fn losses(&self) -> u64 {
         self.overflowed + self.underflowed + self.nan_to_zero
     }
 }
 
-/// Counts of the floats that rounding to other floats changed. Those of up to a chunk fit.
+/// Counts of floats changed by rounding to another float type, for up to a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RoundingCounts {
-    /// All that are not equal to what they were, which NaN never is.
+    /// Floats not equal to their old value. A NaN never is.
     pub(super) changed: u32,
-    /// Of these, those that are infinite or NaN now.
+    /// Changed floats that are now infinite or NaN.
     pub(super) not_finite: u32,
-    /// Of these, those that are zero now.
+    /// Changed floats that are now zero.
     pub(super) zero: u32,
 }
 
 impl RoundingCounts {
-    /// Adds a number, and what it was rounded to. Without branches, so that many are done at once.
+    /// Adds a number and its rounded value. Without branches, so that the loop is vectorized.
     #[inline(always)]
     pub(super) fn add<F: Float>(&mut self, from: F, to: F) {
         let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());
@@ -62,11 +62,11 @@ impl RoundingCounts {
         self.zero += u32::from(is_changed & (to == F::zero()));
     }
 
-    /// Returns the changes of the `numbers` that were counted.
+    /// Returns the changes of the counted `numbers`.
     pub(super) fn of<F: Float>(self, numbers: &[F]) -> Changes {
         let mut nan = 0;
         if self.not_finite > 0 {
-            // NaN stays NaN, which is no change.
+            // NaN stays NaN, which is not a change.
             nan = numbers.iter().map(|number| u32::from(number.is_nan())).sum();
         }
         Changes {

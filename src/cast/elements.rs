@@ -29,7 +29,7 @@ fn each_chunk<A: Element + Pod>(bytes: &[u8], take: &mut dyn FnMut(&[A])) {
     }
 }
 
-/// Appends up to a chunk of elements, which are zero until `fill` changes them, as little-endian bytes.
+/// Appends up to a chunk of elements, filled by `fill` and initially zero, as little-endian bytes.
 pub(super) fn append<A: Element + Pod, R>(out: &mut Vec<u8>, elements: usize, fill: impl FnOnce(&mut [A]) -> R) -> R {
     let (mut fill, mut result) = (Some(fill), None);
     append_chunk(out, elements, &mut |elements| result = fill.take().map(|fill| fill(elements)));
@@ -50,7 +50,7 @@ fn append_chunk<A: Element + Pod>(out: &mut Vec<u8>, elements: usize, fill: &mut
     added.copy_from_slice(&A::as_le_bytes(room));
 }
 
-/// Joins elements that are cut by the ends of pieces of a payload.
+/// Joins elements cut by the ends of pieces of a payload.
 #[derive(Debug, Clone)]
 pub(crate) struct WholeElements {
     element: usize,
@@ -69,7 +69,7 @@ impl WholeElements {
         self.skip == 0 && self.held.is_empty()
     }
 
-    /// Adds the next piece, and calls `take` with the elements that are complete.
+    /// Adds the next piece, and calls `take` with the complete elements.
     pub(crate) fn add(&mut self, piece: &[u8], mut take: impl FnMut(&[u8])) {
         let (skipped, mut piece) = piece.split_at(piece.len().min(self.skip));
         self.skip -= skipped.len();

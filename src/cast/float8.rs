@@ -7,11 +7,11 @@ use crate::tensor::{F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
 /// Conversion of an 8-bit float to numbers and back.
 trait Float8Codec: Copy {
-    /// Returns the number that the bits stand for.
+    /// Returns the number represented by the bits.
     fn decode(self, bits: u8) -> f32;
 
-    /// Returns the bits of the nearest number, ties to even. `None` if the number is out of range, or infinite where
-    /// there is no infinity.
+    /// Returns the bits of the nearest number, ties to even. `None` if the number is out of range, or infinite in a
+    /// format without infinity.
     fn encode(self, number: f64) -> Option<u8>;
 
     /// Returns the bits of the nearest number, ties to even; out of range, of infinity, or NaN if there is none.
@@ -26,14 +26,14 @@ struct Encoding {
     special: Special,
 }
 
-/// The bits that are not finite numbers.
+/// The bit patterns for infinity and NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Special {
     /// The highest exponent is infinity and NaN, as in IEEE 754.
     HighestExponent,
-    /// All bits but the sign set is NaN. There is no infinity.
+    /// NaN is all bits except the sign. There is no infinity.
     AllOnes,
-    /// Negative zero is NaN. There is no infinity.
+    /// NaN is negative zero. There is no infinity.
     NegativeZero,
 }
 
@@ -105,7 +105,7 @@ const SIGN: u8 = 0x80;
 const F32_BIAS: u32 = 127;
 const F32_MANTISSA_BITS: u32 = f32::MANTISSA_DIGITS - 1;
 
-// Functions called for each element are inlined and have no branches, so that many elements are done at once.
+// The functions called for each element are inlined and have no branches, so that loops are vectorized.
 impl Float8Codec for Encoding {
     #[inline]
     fn decode(self, bits: u8) -> f32 {
@@ -158,8 +158,7 @@ impl Encoding {
         if bits < self.smallest_exponent() << F32_MANTISSA_BITS { subnormal } else { normal }
     }
 
-    /// Returns an `f32` from which the next numbers are as far away as subnormal numbers are from each other: adding it
-    /// rounds to them.
+    /// Returns an `f32` whose neighbours are as far apart as subnormal numbers: adding it rounds to them.
     #[inline]
     fn steps(self) -> f32 {
         f32::from_bits((self.smallest_exponent() + self.dropped_bits()) << F32_MANTISSA_BITS)
@@ -171,7 +170,7 @@ impl Encoding {
         F32_BIAS + 1 - self.bias
     }
 
-    /// Returns the number of mantissa bits that an `f32` has more.
+    /// Returns the number of additional mantissa bits in an `f32`.
     #[inline]
     fn dropped_bits(self) -> u32 {
         F32_MANTISSA_BITS - self.mantissa_bits
@@ -211,7 +210,7 @@ struct PowerOfTwo {}
 
 impl PowerOfTwo {
     const NAN: u8 = 0xff;
-    /// The bits of an `f32` below which are subnormal numbers, and those of the smallest power of two.
+    /// The bits of an `f32` below which numbers are subnormal, and of the smallest power of two.
     const NORMAL: u32 = 1 << F32_MANTISSA_BITS;
     const SMALLEST: u32 = Self::NORMAL / 2;
 }
@@ -233,7 +232,7 @@ impl Float8Codec for PowerOfTwo {
     #[expect(clippy::cast_possible_truncation, reason = "an exponent of 8 bits")]
     fn encode_any(self, number: f32) -> u8 {
         let bits = number.abs().to_bits();
-        // Half a step less than one, and more if that is odd.
+        // Half a step less one, plus one if the step is odd.
         let half = Self::SMALLEST - 1 + ((bits >> F32_MANTISSA_BITS) & 1);
         let normal = (bits + half) >> F32_MANTISSA_BITS;
         let subnormal = u32::from(bits > Self::NORMAL - Self::SMALLEST / 2);

@@ -1,10 +1,11 @@
 //! Casts of whole elements.
 //!
 //! A cast takes two steps: from the source dtype to a hub and from there to the target dtype, a chunk at a time. Hubs
-//! are `f32`, `f64`, `i32` and `i64`. Each pair of dtypes uses one that holds the numbers of the source, or enough of
-//! each to round it correctly. [`Kernel::one_by_one`] defines the results; the steps are tested against it.
+//! are `f32`, `f64`, `i32` and `i64`. Each pair of dtypes has a hub that represents the numbers of the source exactly,
+//! or precisely enough to round them correctly. [`Kernel::one_by_one`] defines the results; the steps are tested
+//! against it.
 //!
-//! Loops over elements have no branches, and only operations that every processor has for several numbers at once.
+//! Loops over elements have no branches, and only operations with vector instructions on every processor.
 
 use std::ops::AddAssign;
 
@@ -49,7 +50,7 @@ type ToHub<H> = fn(&[u8], &mut dyn FnMut(&[H]));
 type FromHub<H> = fn(&[H], &mut Vec<u8>) -> Changes;
 
 impl Kernel {
-    /// Returns the kernel for a pair of numeric dtypes; `None` for others.
+    /// Returns the kernel for a pair of numeric dtypes; otherwise `None`.
     pub(super) fn between(from: Dtype, to: Dtype) -> Option<Self> {
         let (source, target) = (steps(from)?, steps(to)?);
         let direct = DIRECT.iter().find(|(a, b, _)| (*a, *b) == (from, to));
@@ -92,8 +93,8 @@ impl Kernel {
         elements.len() / self.from.block_bytes()
     }
 
-    /// Finds the first element whose change `is_wanted`: its index, its number, and the number that it became. Changes
-    /// of several elements must be wanted if and only if that of one of them is.
+    /// Finds the first element whose change `is_wanted`: its index, its number, and its new number. A combined change
+    /// of several elements must be wanted exactly if one of their changes is.
     pub(super) fn first(
         &self,
         elements: &[u8],
@@ -130,8 +131,7 @@ pub(crate) enum FloatChunks {
     F64(ToHub<f64>),
 }
 
-/// Returns a function that reads elements as `f32`, or as `f64` if `f32` does not hold them exactly. `None` for dtypes
-/// that are not numeric.
+/// Returns a function that reads elements as `f32`, or as `f64` if `f32` is not exact. `None` for non-numeric dtypes.
 pub(crate) fn float_chunks(dtype: Dtype) -> Option<FloatChunks> {
     let steps = steps(dtype)?;
     Some(steps.to_f32.map_or(FloatChunks::F64(steps.to_f64), FloatChunks::F32))
@@ -142,22 +142,22 @@ struct Steps {
     encode: EncodeNumber,
     to_f32: Option<ToHub<f32>>,
     from_f32: Option<FromHub<f32>>,
-    /// Numbers that `f32` does not hold are rounded to odd, so that they can be rounded once more.
+    /// Inexact numbers are rounded to odd, so that a second rounding is correct.
     to_odd_f32: ToHub<f32>,
     /// Floats of fewer bits than `f32` only.
     from_odd_f32: Option<FromHub<f32>>,
-    /// Integers of 64 bits are rounded to odd, so that they can be rounded once more.
+    /// 64-bit integers are rounded to odd, so that a second rounding is correct.
     to_f64: ToHub<f64>,
     from_f64: Option<FromHub<f64>>,
     /// Integers only, if `i32` holds all of them.
     to_i32: Option<ToHub<i32>>,
     from_i32: Option<FromHub<i32>>,
-    /// Integers only. Those beyond the largest `i64` become that one.
+    /// Integers only. Larger integers become the largest `i64`.
     to_i64: Option<ToHub<i64>>,
     from_i64: Option<FromHub<i64>>,
 }
 
-/// Pairs for which no hub holds enough of each number, and pairs that take less time without one.
+/// Pairs without a sufficiently precise hub, and pairs that are faster without one.
 const DIRECT: &[(Dtype, Dtype, Direct)] = &[
     (Dtype::I8, Dtype::F16, append_exact::<i8, f16>),
     (Dtype::I8, Dtype::Bf16, append_exact::<i8, bf16>),
@@ -395,11 +395,11 @@ trait Integer: Numeric + Ord {
     fn from_i64(number: i64) -> Self;
 }
 
-/// A float that is rounded to an integer by adding [`SHIFT`](Self::SHIFT), after which its low bits are that integer.
+/// A float rounded to an integer by adding [`SHIFT`](Self::SHIFT). The low bits of the sum are the integer.
 trait Rounded: Float + Into<f64> {
     /// From here on, floats are whole numbers and 1 apart.
     const SHIFT: Self;
-    /// An integer of the same size, so that as many are counted at once.
+    /// An integer of the same size, so that counting has the same number of lanes.
     type Count: Copy + Default + From<bool> + Into<u64> + AddAssign;
 
     fn low_bits(self) -> u64;
@@ -507,7 +507,7 @@ fn narrow<A: SmallFloat>(numbers: &[f32], out: &mut Vec<u8>) -> Changes {
 fn append_integers<A: Integer, F: Rounded>(numbers: &[F], out: &mut Vec<u8>) -> Changes {
     elements::append(out, numbers.len(), |integers| {
         let changes = widest(round_in_range::<A, F>, (numbers, &mut *integers));
-        // Few chunks have other numbers.
+        // Few chunks have numbers out of range.
         changes.unwrap_or_else(|| widest(round_any::<A, F>, (numbers, integers)))
     })
 }
@@ -558,7 +558,7 @@ fn round_any<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> C
         let is_out_of_range = (number < low) | (number >= high);
         let rounded;
         if is_wide::<A>() {
-            // The high and the low 32 bits, rounded to the nearest each, so that the low ones may be negative.
+            // The high and the low 32 bits, each rounded to the nearest, so the low ones may be negative.
             let high_bits = in_range * part + F::SHIFT;
             let high_part = (high_bits - F::SHIFT) * step;
             let low_bits = (in_range - high_part) + F::SHIFT;
@@ -621,7 +621,7 @@ fn nearest_f64<A: Integer>(integer: A) -> (f64, bool) {
     (nearest, lost != 0.0)
 }
 
-/// Appends rounded integers, none of which is out of range.
+/// Appends rounded integers. All are in range.
 fn append_nearest<A: Integer, F: Element + Pod>(
     bytes: &[u8],
     round: impl Fn(A) -> (F, bool) + Copy,
@@ -646,7 +646,7 @@ fn append_nearest<A: Integer, F: Element + Pod>(
     Changes { changed, ..Changes::default() }
 }
 
-/// Appends integers as floats that hold all of them.
+/// Appends integers as floats, exactly.
 fn append_exact<A: Integer, F: SmallFloat>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
     convert(bytes, A::to_f32, &mut |wide| elements::append(out, wide.len(), |floats| F::narrow(wide, floats)));
     Changes::default()
@@ -673,7 +673,7 @@ fn append_clamped<A: Integer, B: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Ch
 
     let mut overflowed = 0;
     in_chunks::<A>(bytes, |integers| {
-        // Counters have more bits than small integers, so that fewer would be done at once.
+        // Counters have more bits than small integers, so counting has fewer lanes.
         if elements::append(out, integers.len(), |clamped| widest(each::<A, B>, (integers, clamped))) {
             let out_of_range = integers.iter().filter(|integer| clamp::<A, B>(**integer) != **integer);
             overflowed += out_of_range.count() as u64;
@@ -696,7 +696,7 @@ mod tests {
     fn check(kernel: &Kernel, to: Dtype, bytes: &[u8]) -> Result<(), String> {
         let mut out = Vec::new();
         let changes = kernel.cast(bytes, &mut out);
-        // To an address that is not aligned.
+        // To an unaligned address.
         let mut after_one = vec![7];
         let changes_after_one = kernel.cast(bytes, &mut after_one);
         assert!(changes_after_one == changes && after_one[0] == 7 && after_one[1..] == out, "{} to {to}", kernel.from);
@@ -716,7 +716,7 @@ mod tests {
         ))
     }
 
-    /// A number that is equal to those of the same bits. All NaN are equal.
+    /// A number compared by its bits. All NaNs are equal.
     #[derive(Debug, PartialEq)]
     enum NumberBits {
         Integer(i128),
@@ -733,7 +733,7 @@ mod tests {
         }
     }
 
-    /// Returns the next number of a sequence that has no pattern: SplitMix64.
+    /// Returns the next number of a pseudorandom sequence: SplitMix64.
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

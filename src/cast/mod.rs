@@ -27,9 +27,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::Dtype;
 use kernels::Kernel;
 
-/// Casts little-endian elements of one dtype to another, piece by piece, and counts the numbers that change.
+/// Casts little-endian elements of one dtype to another, piece by piece, and counts changed numbers.
 ///
-/// Every number becomes the nearest number of the other dtype, ties to even, and is rounded once. Numbers out of range
+/// Every number becomes the nearest number of the target dtype, ties to even, and is rounded once. Numbers out of range
 /// become infinity, NaN in floats without infinities such as [`Dtype::F8E4M3Fn`], or the largest or smallest integer.
 /// NaN stays NaN, and becomes 0 as an integer.
 ///
@@ -108,7 +108,7 @@ impl Caster {
 
     /// Casts the next bytes, and appends the results to `out`.
     ///
-    /// The piece may begin and end inside of an element; that element is cast when its last byte arrives.
+    /// The piece may begin and end inside of an element; a split element is cast when its last byte arrives.
     ///
     /// ```
     /// use tensorfile::cast::Caster;
@@ -153,12 +153,12 @@ impl Caster {
         self.writer_after(0, out)
     }
 
-    /// Returns a writer as [`writer`](Self::writer), which passes on the first `skip` bytes as they are.
+    /// Returns a writer as [`writer`](Self::writer), which passes the first `skip` bytes on unchanged.
     pub(crate) fn writer_after<W: io::Write>(&mut self, skip: usize, out: W) -> CastWriter<'_, W> {
         CastWriter::new(self, skip, out)
     }
 
-    /// Returns the counts of the elements that were cast so far, and of those that changed.
+    /// Returns the counts of elements cast and changed so far.
     #[must_use]
     pub fn report(&self) -> &CastReport {
         &self.report

@@ -35,7 +35,7 @@ impl fmt::Display for Number {
 }
 
 impl Number {
-    /// Reads one element from its little-endian bytes. `None` for dtypes that are not numbers.
+    /// Reads one element from its little-endian bytes. `None` for non-numeric dtypes.
     pub(crate) fn from_le_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
         macro_rules! from_le_bytes {
             ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {
@@ -85,7 +85,7 @@ impl Number {
         }
     }
 
-    /// Rounds to odd, to an `f64`. Rounding that to the nearest float of fewer bits gives the same as rounding once.
+    /// Rounds to odd, to an `f64`. Rounding the result to a narrower float gives the same as rounding once.
     pub(super) fn to_odd_float(self) -> f64 {
         match self {
             Self::Float(float) => float,
@@ -93,7 +93,7 @@ impl Number {
         }
     }
 
-    /// Returns the number as the nearest float. `None` if that is infinite and the number is not.
+    /// Returns the nearest float. `None` if a finite number would become infinite.
     fn to_float<F: Float>(self, round: impl Fn(f64) -> F) -> Option<F> {
         let wide = match self {
             Self::Integer(integer) if size_of::<F>() == size_of::<f64>() => integer as f64,
@@ -117,14 +117,13 @@ fn round_to_odd(integer: i128) -> f64 {
 
 /// Rounds to odd: the last bit of the result is set if bits were lost. A finite number stays finite.
 ///
-/// Rounding that to the nearest float of fewer bits gives the same as rounding once. (`half` would drop bits of an
-/// `f64`.)
+/// Rounding the result to a narrower float gives the same as rounding once. (`half` would drop bits of an `f64`.)
 #[expect(clippy::cast_possible_truncation, reason = "lost bits set the last one")]
 #[inline(always)]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
     let nearest = wide as f32;
     let back: f64 = nearest.into();
-    // Without branches, so that many are done at once.
+    // Without branches, so that the loop is vectorized.
     let toward_zero = if back.abs() > wide.abs() { nearest.to_bits() - 1 } else { nearest.to_bits() };
     let is_exact = (back == wide) | wide.is_nan();
     f32::from_bits(if is_exact { nearest.to_bits() } else { toward_zero | 1 })
@@ -140,11 +139,11 @@ pub(super) fn round_to_f32(wide: f64) -> f32 {
 pub(crate) trait Numeric: Element + Pod + Into<Number> {
     /// Returns the number as this scalar: an integer exactly, or the nearest float, ties to even.
     ///
-    /// `None` if it is out of range, or a fraction or NaN that would become an integer.
+    /// `None` if it is out of range, or if a fraction or NaN would become an integer.
     fn from_number(number: Number) -> Option<Self>;
 }
 
-/// Prints the first expression for the class of a numeric dtype, the other one for all other classes.
+/// Expands to the first expression for the class of a numeric dtype, and to the second one for all other classes.
 macro_rules! if_number {
     (Logical => $number:expr, else $other:expr) => {
         $other

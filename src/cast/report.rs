@@ -4,7 +4,7 @@ use super::Number;
 use super::changes::Changes;
 use super::kernels::Kernel;
 
-/// Counts of the elements that a [`Caster`](super::Caster) changed.
+/// Counts of the elements changed by a [`Caster`](super::Caster).
 ///
 /// No element is counted as more than one kind of change.
 ///
@@ -23,14 +23,14 @@ use super::kernels::Kernel;
 pub struct CastReport {
     /// All elements.
     pub elements: u64,
-    /// Numbers that became another number, the nearest one.
+    /// Numbers rounded to the nearest different number.
     pub rounded: u64,
-    /// Numbers, including infinity, out of range of the new dtype: they became infinity, NaN if there is no infinity,
-    /// or the largest or smallest integer.
+    /// Numbers, including infinity, out of range of the new dtype: they became infinity, NaN without infinities, or the
+    /// largest or smallest integer.
     pub overflowed: u64,
-    /// Numbers other than zero that became zero, the nearest number.
+    /// Nonzero numbers rounded to zero.
     pub underflowed: u64,
-    /// NaN that became the integer 0.
+    /// NaNs that became the integer 0.
     pub nan_to_zero: u64,
     /// The first element that overflowed, underflowed, or was NaN and became 0.
     pub first_loss: Option<CastLoss>,
@@ -49,7 +49,7 @@ impl CastReport {
         self.overflowed + self.underflowed + self.nan_to_zero
     }
 
-    /// Adds the changes that a kernel made to the elements that follow.
+    /// Adds the changes by a kernel in the next elements.
     pub(super) fn add(&mut self, kernel: &Kernel, elements: &[u8], changes: Changes) {
         if changes.losses() > 0 && self.first_loss.is_none() {
             let loss = kernel.first(elements, |changes| changes.losses() > 0);
@@ -78,7 +78,7 @@ impl CastReport {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CastLoss {
-    /// The index of the element, among all that were cast.
+    /// The index among all elements cast.
     pub element: u64,
     /// The number before.
     pub from: String,

@@ -5,7 +5,7 @@ use super::changes::RoundingCounts;
 use super::number::Numeric;
 use super::vectors::{count_changes, map, narrow_and_count_f16, narrow_f16, round_and_count, widen_f16};
 
-/// A float type whose numbers are all numbers of `f32`.
+/// A float type whose numbers are a subset of `f32`.
 pub(super) trait SmallFloat: Numeric {
     /// Converts to `f32`, exactly. The slices have the same length.
     fn widen(from: &[Self], to: &mut [f32]);
@@ -13,7 +13,7 @@ pub(super) trait SmallFloat: Numeric {
     /// Converts to the nearest number, ties to even; out of range, to infinity, or NaN if there is none.
     fn narrow(from: &[f32], to: &mut [Self]);
 
-    /// As [`narrow`](Self::narrow), for up to a chunk of numbers. Those that change are counted.
+    /// As [`narrow`](Self::narrow), for up to a chunk of numbers. Changed ones are counted.
     fn narrow_and_count(from: &[f32], to: &mut [Self]) -> RoundingCounts {
         narrow_and_widen(from, to)
     }
@@ -60,7 +60,7 @@ fn bf16_to_f32(number: bf16) -> f32 {
     f32::from_bits(u32::from(number.to_bits()) << 16)
 }
 
-/// As `half` does it, but without branches, so that many are done at once.
+/// As in `half`, but without branches, so that the loop is vectorized.
 #[inline(always)]
 fn f32_to_bf16(number: f32) -> bf16 {
     let bits = number.to_bits();
@@ -69,7 +69,7 @@ fn f32_to_bf16(number: f32) -> bf16 {
     bf16::from_bits(upper_half(nearest))
 }
 
-/// Returns the upper 16 bits. Shifted with their sign, they fit the instructions that pack 32 bits into 16.
+/// Returns the upper 16 bits. Shifted with their sign, they fit the instructions for packing 32 bits into 16.
 #[inline(always)]
 fn upper_half(bits: u32) -> u16 {
     ((bits.cast_signed() >> 16) as i16).cast_unsigned()

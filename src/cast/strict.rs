@@ -1,4 +1,4 @@
-//! Casts that only round floats, and change no number otherwise.
+//! Casts that only round floats, and refuse any other change.
 
 use super::CHUNK;
 use super::changes::Changes;
@@ -6,7 +6,7 @@ use super::kernels::Kernel;
 use crate::error::{InvalidCast, Result};
 use crate::tensor::{Buffer, Dtype};
 
-/// Elements that are cast before they are checked.
+/// The number of elements to cast before a check.
 const PIECE: usize = 8 * CHUNK;
 
 /// Casts the elements in little-endian `bytes`; `TensorInfo::can_cast_to` must be `true` for the dtypes.
@@ -15,9 +15,8 @@ const PIECE: usize = 8 * CHUNK;
 ///
 /// # Errors
 ///
-/// [`InvalidCast`] names the first number that would change otherwise: an integer out of range, a fraction or NaN that
-/// would become an integer, and a finite number that would become infinite.
-/// [`ErrorKind::OutOfMemory`](crate::ErrorKind).
+/// [`InvalidCast`] names the first number with a refused change: an integer out of range, a fraction or NaN cast to an
+/// integer, or a finite number that would become infinite. [`ErrorKind::OutOfMemory`](crate::ErrorKind).
 pub(crate) fn cast(from: Dtype, to: Dtype, bytes: &[u8]) -> Result<Buffer> {
     let kernel = Kernel::between(from, to).expect("`can_cast_to` was asked first");
     let is_invalid = |changes: Changes| {
@@ -54,7 +53,7 @@ mod tests {
     fn rounds_once_and_to_even() {
         assert_eq!(one::<f32, f64>(16_777_217.0), Some(16_777_216.0));
         assert_eq!(one::<f32, i64>(16_777_219), Some(16_777_220.0));
-        // Rounded to `f32` first, these would become ties.
+        // Rounded to `f32` first, these numbers would become ties.
         assert_eq!(one::<f16, f64>(1.0 + 2.0_f64.powi(-11) + 2.0_f64.powi(-40)), Some(f16::from_bits(0x3c01)));
         let above_a_tie = (1_i64 << 60) + (1 << 52) + 1;
         assert_eq!(one::<bf16, i64>(above_a_tie).map(bf16::to_f32), Some(2.0_f32.powi(60) + 2.0_f32.powi(53)));

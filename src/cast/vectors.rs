@@ -1,8 +1,8 @@
 //! Loops over elements, compiled for the vectors of newer processors too.
 //!
-//! A program runs on every processor of its target, so rustc uses only instructions that all of them have: on `x86_64`,
-//! vectors of 16 bytes. Loops that are called by [`widest`] are compiled once more for vectors of 32 bytes, which take
-//! the elements in half the instructions and give the same results.
+//! A program runs on every processor of its target, so rustc uses only instructions available on all of them: on
+//! `x86_64`, vectors of 16 bytes. Loops called by [`widest`] are also compiled for vectors of 32 bytes, with half the
+//! instructions per element and the same results.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "a function for a processor that has its instructions")
@@ -45,7 +45,7 @@ pub(super) fn map<A: Copy, B>(from: &[A], to: &mut [B], convert: impl Fn(A) -> B
     widest(each, (from, to, convert));
 }
 
-/// Rounds numbers, and counts those that change; `back` is exact. The slices have the same length.
+/// Rounds numbers, and counts changed ones; `back` is exact. The slices have the same length.
 pub(super) fn round_and_count<A: Copy, F: Float>(
     from: &[F],
     to: &mut [A],
@@ -67,7 +67,7 @@ pub(super) fn round_and_count<A: Copy, F: Float>(
     widest(each, (from, to, round, back))
 }
 
-/// Counts the numbers of one slice that are others in the second, of the same length.
+/// Counts the numbers that differ between two slices of the same length.
 pub(super) fn count_changes<F: Float>(from: &[F], to: &[F]) -> RoundingCounts {
     #[inline(always)]
     fn each<F: Float>((from, to): (&[F], &[F])) -> RoundingCounts {
@@ -81,7 +81,7 @@ pub(super) fn count_changes<F: Float>(from: &[F], to: &[F]) -> RoundingCounts {
 
 /// Converts to `f32`, exactly. The slices have the same length.
 ///
-/// As `half` does it, but that calls a function for every eight elements.
+/// As in `half`, which calls a function for every eight elements.
 pub(super) fn widen_f16(from: &[f16], to: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]
     if has_f16c() {
@@ -109,8 +109,7 @@ pub(super) fn narrow_f16(from: &[f32], to: &mut [f16]) {
     to.convert_from_f32_slice(from);
 }
 
-/// As [`narrow_f16`], and counts the numbers that change, of up to a chunk. `None` if this processor has no
-/// instructions for that.
+/// As [`narrow_f16`], and counts changed numbers, for up to a chunk. `None` if this processor lacks the instructions.
 pub(super) fn narrow_and_count_f16(from: &[f32], to: &mut [f16]) -> Option<RoundingCounts> {
     #[cfg(target_arch = "x86_64")]
     if has_f16c() && is_x86_feature_detected!("avx2") {
@@ -120,8 +119,8 @@ pub(super) fn narrow_and_count_f16(from: &[f32], to: &mut [f16]) -> Option<Round
     None
 }
 
-/// Returns whether the instructions for f16 work: the processor has them, and the system saves the registers of AVX
-/// that they use. The standard library only asks the processor.
+/// Returns whether the instructions for f16 work: the processor has them, and the system saves the AVX registers. The
+/// standard library only checks the processor.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn has_f16c() -> bool {

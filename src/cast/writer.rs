@@ -5,15 +5,15 @@ use super::changes::Changes;
 use crate::tensor::checked_io::{check_written, write_all};
 use crate::threads::in_order;
 
-/// Elements that are cast at once: up to 64 KiB of results.
+/// The number of elements cast at once: up to 64 KiB of results.
 const PIECE: usize = 8192;
 
-/// Elements that a thread casts at once: up to 2 MiB of results. Files are written faster in larger pieces.
+/// The number of elements cast at once by a thread: up to 2 MiB of results. Files are written faster in larger pieces.
 const PART: usize = 256 << 10;
 
 /// A writer that casts the elements written to it; see [`Caster::writer`].
 ///
-/// The last bytes of an element that is cut by the end of a write stay in the [`Caster`], until the rest arrives.
+/// An element cut by the end of a write stays in the [`Caster`] until the rest arrives.
 ///
 /// ```
 /// use std::io::Write;
@@ -29,7 +29,7 @@ const PART: usize = 256 << 10;
 #[derive(Debug)]
 pub struct CastWriter<'a, W> {
     caster: &'a mut Caster,
-    /// The number of bytes that are yet to be passed on as they are.
+    /// The number of bytes left to pass on unchanged.
     skip: usize,
     cast: Vec<u8>,
     /// The results of threads.
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::tensor::{Dtype, Element};
 
-    /// Remembers the bytes, and the most that came at once.
+    /// Remembers the bytes, and the size of the largest write.
     #[derive(Default)]
     struct Pieces(Vec<u8>, usize);
 
@@ -123,7 +123,7 @@ mod tests {
         check(&numbers, PART * size_of::<u64>());
     }
 
-    /// Casts numbers that are written in pieces of several sizes.
+    /// Casts numbers written in pieces of several sizes.
     fn check(numbers: &[u16], longest: usize) {
         let bytes = Element::as_le_bytes(numbers);
         let wide: Vec<u64> = numbers.iter().map(|&number| number.into()).collect();

@@ -1,3 +1,5 @@
+//! The digest of named tensors.
+
 use super::{Digest, MAGIC};
 
 /// Computes the digest of a collection from the digests of its tensors, added in any order.
@@ -49,7 +51,7 @@ impl CollectionDigester {
     }
 }
 
-/// Computes the digest of a collection whose tensors are added in order, so that none of them has to be held.
+/// Computes the digest of a collection from tensors added in order, without holding any of them.
 ///
 /// ```
 /// use tensorfile::digest::{CollectionDigester, Digest, SortedDigester};
@@ -77,8 +79,8 @@ impl SortedDigester {
         self.0.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes()).update(&digest.0);
     }
 
-    /// Returns the digest of all tensors. It is that of [`CollectionDigester`] if they were added in order, and as many
-    /// as was said.
+    /// Returns the digest of all tensors. It equals the one of [`CollectionDigester`], if the tensors were added in
+    /// order and in the announced number.
     #[must_use]
     pub fn finish(self) -> Digest {
         self.0.finalize().into()

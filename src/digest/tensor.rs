@@ -1,3 +1,5 @@
+//! The digest of one tensor.
+
 use std::io;
 
 use super::tree::{ReadPart, TreeHasher};
@@ -34,7 +36,7 @@ impl Digest {
 }
 
 /// Computes the digest of a tensor from its payload in pieces. [`FileTensor::digest`](crate::file::FileTensor::digest)
-/// computes that of a tensor of an open file.
+/// is the digest of a tensor in an open file.
 ///
 /// Row-major tensors and blobs are hashed as they arrive. Tensors in a dim order or in COO layout are buffered: they
 /// are hashed in another order.
@@ -56,7 +58,7 @@ impl Digest {
 #[derive(Debug, Clone)]
 pub struct TensorDigester {
     info: TensorInfo,
-    /// The bytes that have arrived.
+    /// The number of bytes received.
     found: u64,
     state: DigestState,
 }
@@ -65,7 +67,7 @@ pub struct TensorDigester {
 enum DigestState {
     Hashing(Box<TreeHasher>),
     Buffering(Vec<u8>),
-    /// There is no memory for all that has to be buffered.
+    /// Memory ran out for the bytes to be buffered.
     Failed(InvalidTensor),
 }
 
@@ -90,7 +92,7 @@ impl TensorDigester {
             DigestState::Failed(_) => {}
             DigestState::Buffering(bytes) => {
                 let expected = self.info.payload_bytes().unwrap_or(0);
-                // A payload that is too long is an error in `finish`, and not buffered.
+                // A payload beyond the expected length is an error in `finish`, and not buffered.
                 if self.found <= expected as u64 {
                     match grow(bytes, piece.len(), expected) {
                         Ok(()) => bytes.extend_from_slice(piece),
@@ -101,7 +103,7 @@ impl TensorDigester {
         }
     }
 
-    /// Adds the whole payload of `len` bytes, if it can be hashed in parts, which several threads `read` and hash.
+    /// Adds the whole payload of `len` bytes, if it can be hashed in parts, in parallel with `read`.
     pub(crate) fn update_from<E: Send>(
         &mut self,
         len: usize,
@@ -196,7 +198,7 @@ fn in_order_of_coordinates(hasher: &mut TreeHasher, tensor: &TensorView<'_>) {
     let key = |entry: usize| row(entry).chunks_exact(8).map(|index| u64::from_le(bytemuck::pod_read_unaligned(index)));
 
     let mut entries: Vec<usize> = (0..values.len() / tensor.dtype().block_bytes()).collect();
-    // Of equal coordinates, the last entry is sorted first, and the others are removed.
+    // Of equal coordinates, the last entry is sorted first, and the rest are removed.
     entries.sort_by(|&a, &b| key(a).cmp(key(b)).then(b.cmp(&a)));
     entries.dedup_by(|later, first| row(*later) == row(*first));
 

@@ -8,7 +8,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 use super::Digest;
 use crate::threads::in_order;
 
-/// The bytes below one node of the tree that BLAKE3 hashes, which a thread hashes at once. A power of two.
+/// The number of bytes below one node of BLAKE3's tree, hashed at once by a thread. A power of two.
 const PART: usize = 256 << 10;
 
 /// A function that fills memory with the bytes from an offset on.
@@ -17,18 +17,18 @@ pub(crate) type ReadPart<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E>
 /// A function that adds the bytes of a part, given its offset and length, to the hasher of the part.
 type HashPart<'h, E> = &'h (dyn Fn(usize, usize, &mut Hasher) -> Result<(), E> + Sync);
 
-/// BLAKE3 of bytes that come in pieces. Large pieces are hashed with several threads.
+/// BLAKE3 of bytes in pieces. Large pieces are hashed by several threads.
 ///
-/// The `blake3` crate does this with its feature `rayon`, in a pool of threads that [`set_max_threads`] does not bound.
+/// The `blake3` crate does this with its feature `rayon`, in a pool of threads not bounded by [`set_max_threads`].
 ///
 /// [`set_max_threads`]: crate::threads::set_max_threads
 #[derive(Debug, Clone)]
 pub(super) struct TreeHasher {
-    /// The parts before the last, joined to subtrees that are as large as possible.
+    /// The parts before the last, joined to subtrees of maximal size.
     subtrees: Vec<ChainingValue>,
     /// The number of parts in the subtrees.
     parts: u64,
-    /// The last part, which is not empty unless it is the first.
+    /// The last part, non-empty unless it is the first.
     last: Hasher,
 }
 
@@ -47,20 +47,20 @@ impl TreeHasher {
         self
     }
 
-    /// Adds the next `len` bytes, which `read` fills memory with from an offset on. Calls `progress` with the number of
-    /// bytes of each part.
+    /// Adds the next `len` bytes. `read` fills memory with the bytes from an offset on. Calls `progress` with the
+    /// number of bytes of each part.
     ///
     /// # Errors
     ///
-    /// That of the first part that cannot be read. Some of the bytes may have been added.
+    /// The error of the first unreadable part. Some bytes may have been added.
     pub(super) fn update_from<E: Send>(
         &mut self,
         len: usize,
         read: ReadPart<'_, E>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), E> {
-        // The bytes of a part stay in the caches of one processor from reading to hashing. A thread that needs a buffer
-        // gets the one that was given back last, which is most often its own.
+        // The bytes of a part stay in the caches of one processor from reading to hashing. A thread takes the buffer
+        // returned last, most often its own.
         let buffers = Mutex::new(Vec::<Vec<u8>>::new());
         let lock = || buffers.lock().expect("no thread panics with the lock");
         let hash = |start: usize, len: usize, hasher: &mut Hasher| {
@@ -110,7 +110,7 @@ impl TreeHasher {
         })
     }
 
-    /// Adds a part that is not the last one.
+    /// Adds a part before the last one.
     fn add(&mut self, part: &ChainingValue) {
         self.parts += 1;
         let mut subtree = *part;

@@ -1,3 +1,5 @@
+//! A tensor of an open file: its header, and the ways to read or borrow its payload.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};

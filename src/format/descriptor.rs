@@ -1,3 +1,5 @@
+//! A format as data: its specification, and its functions for reading, writing and recognizing files.
+
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,3 +1,5 @@
+//! The options of all formats: an encoder, limits, and the functions for writing and reading with both.
+
 use std::io::{Read, Write};
 use std::sync::Arc;
 

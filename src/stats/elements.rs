@@ -1,4 +1,4 @@
-//! Elements as floats that hold their numbers.
+//! Elements as floats, exactly if possible.
 
 use std::slice::Chunks;
 
@@ -14,10 +14,10 @@ pub(super) enum Chunk<'a> {
     Integers(Integers<'a>),
 }
 
-/// Integers of 64 bits, which a float may have to round.
+/// 64-bit integers, possibly rounded by a float.
 pub(super) struct Integers<'a> {
     pub(super) rounded: &'a [f64],
-    /// The distances from the smallest one, which are rounded only if they have more than 53 bits.
+    /// The distances from the smallest integer, rounded only if they have more than 53 bits.
     pub(super) distances: &'a [f64],
     pub(super) min: i128,
     pub(super) max: i128,
@@ -48,8 +48,7 @@ enum ElementKind {
 impl Elements {
     /// Elements of this dtype; `None` if they are not numbers.
     ///
-    /// Booleans and quantized elements are read as the integers that are stored, and complex numbers as their
-    /// magnitudes.
+    /// Booleans and quantized elements are read as their stored integers, and complex numbers as their magnitudes.
     pub(super) fn new(dtype: Dtype) -> Option<Self> {
         let kind = match read_as(dtype) {
             Dtype::Bool => ElementKind::Bool,
@@ -95,7 +94,7 @@ impl Elements {
         }
     }
 
-    /// Returns the parts of elements that threads read: whole chunks, except for the last one.
+    /// Returns the parts of elements for threads: whole chunks, except for the last one.
     pub(super) fn parts(self, bytes: &[u8]) -> Chunks<'_, u8> {
         /// Chunks in a part.
         const CHUNKS: usize = 64;
@@ -151,7 +150,7 @@ fn magnitudes<A: Element + Pod>(bytes: &[u8], to_f64: impl Fn(A) -> f64, take: &
     });
 }
 
-/// Returns the dtype of the stored integers for quantized dtypes, and other dtypes unchanged.
+/// Returns the dtype of the stored integers for quantized dtypes; other dtypes are unchanged.
 fn read_as(dtype: Dtype) -> Dtype {
     macro_rules! read_as {
         ($($variant:ident $name:literal $elements:literal / $bytes:literal $class:ident $scalar:ty as $bits:ty, $doc:literal;)*) => {

@@ -23,9 +23,9 @@ use quantiles::Quantiles;
 /// the stored integers, and `bool` as 0 and 1: any byte but 0 is true. Complex numbers count as their magnitudes; one
 /// with a NaN is NaN.
 ///
-/// Minimum and maximum are exact. The mean and the standard deviation are those of exact arithmetic but for their last
-/// digits, however far from zero the elements are. The memory is below 20 MiB for tensors of any size, and up to 4 MiB
-/// more for each further thread.
+/// Minimum and maximum are exact. The mean and the standard deviation are exact except for their last digits, however
+/// far from zero the elements are. The memory is below 20 MiB for tensors of any size, and up to 4 MiB more for each
+/// further thread.
 ///
 /// The payload can be passed to [`update`](Self::update) in pieces, or written: [`Stats`] is an [`io::Write`]. Large
 /// pieces are read with several threads; see [`set_max_threads`](crate::threads::set_max_threads).
@@ -52,7 +52,7 @@ pub struct Stats {
     whole: WholeElements,
     moments: Moments,
     quantiles: Option<Quantiles>,
-    /// The smallest and the largest element of integers of 64 bits, which an `f64` may have to round.
+    /// The smallest and the largest element of 64-bit integers, possibly rounded by an `f64`.
     exact_range: Option<(i128, i128)>,
 }
 
@@ -160,7 +160,7 @@ impl Stats {
         });
     }
 
-    /// Merges other statistics of the same dtype, such as those of a later part of the tensor.
+    /// Merges statistics of the same dtype, such as of a later part of the tensor.
     ///
     /// ```
     /// use tensorfile::stats::Stats;
@@ -202,37 +202,37 @@ impl Stats {
         self.moments.count()
     }
 
-    /// Returns the position of the first element that is NaN, in the order of the payload.
+    /// Returns the position of the first NaN, in payload order.
     #[must_use]
     pub fn first_nan(&self) -> Option<u64> {
         self.moments.first_nan
     }
 
-    /// Returns the position of the first element that is infinite, in the order of the payload.
+    /// Returns the position of the first infinite element, in payload order.
     #[must_use]
     pub fn first_infinity(&self) -> Option<u64> {
         self.moments.first_infinity
     }
 
-    /// Returns the number of elements that are NaN.
+    /// Returns the number of NaNs.
     #[must_use]
     pub fn nans(&self) -> u64 {
         self.moments.nans
     }
 
-    /// Returns the number of elements that are positive infinity.
+    /// Returns the number of positive infinities.
     #[must_use]
     pub fn positive_infinities(&self) -> u64 {
         self.moments.positive_infinities
     }
 
-    /// Returns the number of elements that are negative infinity.
+    /// Returns the number of negative infinities.
     #[must_use]
     pub fn negative_infinities(&self) -> u64 {
         self.moments.negative_infinities
     }
 
-    /// Returns the number of elements that are zero, of either sign, or `false`.
+    /// Returns the number of elements equal to zero, of either sign, or `false`.
     #[must_use]
     pub fn zeros(&self) -> u64 {
         self.moments.zeros
@@ -282,7 +282,7 @@ impl Stats {
     ///
     /// Between two elements, quantiles are interpolated. They are exact for up to 2^20 elements, and for any number of
     /// floats of up to 16 bits and integers of up to 8 bits. Otherwise, each of the two elements has a relative error
-    /// below 0.2 %; if most elements are near each other and far from zero, that is relative to the distance from their
+    /// below 0.2 %; if most elements are close together and far from zero, it is relative to the distance from their
     /// median.
     ///
     /// ```
@@ -327,10 +327,10 @@ impl Stats {
     }
 }
 
-/// Statistics of a part of a piece, which a thread computes.
+/// Statistics of a part of a piece, computed by a thread.
 #[derive(Default)]
 struct PartStats {
-    /// Those of each chunk. Merged in order, they give the same numbers with any number of threads.
+    /// The moments of each chunk. Merged in order, they give the same numbers with any number of threads.
     moments: Vec<Moments>,
     exact_range: Option<(i128, i128)>,
 }

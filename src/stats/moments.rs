@@ -1,13 +1,14 @@
+//! Counts, range, mean and variance, computed per chunk and merged.
+
 use super::elements::Integers;
 use super::quantiles::Real;
 use super::twofold::Twofold;
 use crate::cast::{CHUNK, widest};
 
-/// Counts, range, mean and variance. Those of each chunk are merged, which is numerically stable and passes over memory
-/// once.
+/// Counts, range, mean and variance. Merging chunks is numerically stable and passes over memory once.
 ///
-/// A mean that is rounded to a float is wrong by a half of its last digit, of which there may be as many as a chunk has
-/// squares, so sums are [`Twofold`].
+/// Sums are [`Twofold`]: a mean rounded to a float is wrong by half of its last digit, and a chunk would add up this
+/// error for each of its squares.
 #[derive(Debug, Clone)]
 pub(super) struct Moments {
     pub(super) nans: u64,
@@ -16,7 +17,7 @@ pub(super) struct Moments {
     /// The position of the first NaN among all elements.
     pub(super) first_nan: Option<u64>,
     pub(super) first_infinity: Option<u64>,
-    /// All others. The following fields are about them.
+    /// Finite elements. The following fields are about them.
     pub(super) finite: u64,
     pub(super) zeros: u64,
     pub(super) min: f64,
@@ -28,7 +29,7 @@ pub(super) struct Moments {
     squares: Twofold,
 }
 
-/// The magnitude of numbers, whose squares would otherwise be infinite or zero.
+/// The magnitude of numbers, chosen so that their squares are neither infinite nor zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Scale {
     Small,
@@ -53,7 +54,7 @@ impl Scale {
         }
     }
 
-    /// Returns the factor by which numbers are multiplied.
+    /// Returns the factor for scaling numbers.
     fn factor(self) -> f64 {
         match self {
             Self::Small => Self::STEP,
@@ -62,7 +63,7 @@ impl Scale {
         }
     }
 
-    /// Returns a number that was multiplied.
+    /// Undoes the scaling of a number.
     fn unscale(self, number: f64) -> f64 {
         number / self.factor()
     }
@@ -93,10 +94,10 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Returns those of up to a chunk of elements, and calls `take` with the finite ones.
+    /// Returns the moments of up to a chunk of elements, and calls `take` with the finite ones.
     pub(super) fn of<F: Real>(elements: &[F], take: impl FnOnce(&[F])) -> Self {
         let all = widest(sums_of, elements);
-        // The sum of others is not finite, and that of finite ones only if they are large.
+        // Infinite elements and NaNs make the sum non-finite; finite elements do so only if they are large.
         if all.sum.is_finite() {
             take(elements);
             return all.with_squares(elements);
@@ -118,7 +119,7 @@ impl Moments {
         }
     }
 
-    /// Returns those of up to a chunk of integers.
+    /// Returns the moments of up to a chunk of integers.
     pub(super) fn from_integers(integers: &Integers<'_>) -> Self {
         let Integers { rounded, distances, min, max, sum } = *integers;
         let all = widest(sums_of, distances).with_squares(distances);
@@ -133,7 +134,7 @@ impl Moments {
         }
     }
 
-    /// Adds the squares of the elements whose sums these are.
+    /// Adds the squares of the summed elements.
     fn with_squares<F: Real>(mut self, elements: &[F]) -> Self {
         let magnitude = self.min.abs().max(self.max.abs());
         if elements.is_empty() || magnitude == 0.0 {
@@ -150,13 +151,13 @@ impl Moments {
             self.sum = widest(sums_of, &*scaled).sum;
             widest(squares_of, (&*scaled, self.mean_of_sum().high))
         };
-        // The mean that is subtracted is rounded.
+        // The subtracted mean is rounded.
         let rounded = self.mean_of_sum().low;
         self.squares = Twofold::new((squares - count * rounded * rounded).max(0.0), 0.0);
         self
     }
 
-    /// Adds those of the elements that follow.
+    /// Adds the moments of the next elements.
     pub(super) fn merge(&mut self, other: &Self) {
         let before = self.count();
         self.first_nan = self.first_nan.or(other.first_nan.map(|index| before + index));
@@ -205,7 +206,7 @@ impl Moments {
         self.sum.divide(self.finite as f64)
     }
 
-    /// Returns the same with a larger scale. Numbers that are too small for it are zero.
+    /// Returns the moments at a larger scale. Numbers too small for it become zero.
     fn scaled_to(&self, scale: Scale) -> Self {
         let mut scaled = self.clone();
         for _ in 0..self.scale.steps_to(scale) {
@@ -218,10 +219,10 @@ impl Moments {
     }
 }
 
-/// Sums and limits are of every eighth element, so that eight are done at once.
+/// Sums and limits are kept for every eighth element, so that eight are processed at once.
 const LANES: usize = 8;
 
-/// Returns all that takes one pass over finite elements.
+/// Returns everything computed in one pass over finite elements.
 #[inline(always)]
 fn sums_of<F: Real>(elements: &[F]) -> Moments {
     let [mut smallest, mut largest] = [[F::infinity(); LANES], [F::neg_infinity(); LANES]];

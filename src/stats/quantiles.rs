@@ -1,7 +1,7 @@
 //! Quantiles in bounded memory.
 //!
-//! Up to 2^20 elements are kept. More are counted in bins: elements that start with the same bits share one. If they
-//! are near each other and far from zero, their distances from the median are binned instead.
+//! Up to 2^20 elements are kept. More are counted in bins: elements with the same leading bits share one. If they are
+//! close together and far from zero, their distances from the median are binned instead.
 
 use std::cmp::Ordering;
 use std::sync::Mutex;
@@ -12,9 +12,9 @@ use super::elements::Chunk;
 use super::twofold::two_sum;
 use crate::cast::{CHUNK, widest};
 
-/// The most elements that are kept.
+/// The maximum number of elements to keep.
 const FEW: usize = 1 << 20;
-/// The first bits of a float, which are its bin: sign, exponent and the start of the mantissa.
+/// The leading bits of a float that select its bin: sign, exponent and the start of the mantissa.
 const BIN_BITS: u32 = 20;
 /// The bin of zero.
 const ZERO: u32 = 1 << (BIN_BITS - 1);
@@ -86,7 +86,7 @@ reals! {
     };
 }
 
-/// The numbers of elements in bins. Memory is taken for bins in use and their neighbors, so that it stays in the
+/// The numbers of elements in bins. Memory is only allocated for used bins and their neighbors, to stay in the
 /// processor's caches.
 #[derive(Debug, Clone)]
 pub(super) struct BinCounts {
@@ -95,7 +95,7 @@ pub(super) struct BinCounts {
     /// The start in `counts` of the bins with these upper bits; [`NO_PAGE`] if all of them are empty.
     pages: Vec<u32>,
     counts: Vec<u32>,
-    /// A bin for each time that its count overflowed.
+    /// One entry for each overflow of a bin's count.
     carries: Vec<u32>,
 }
 
@@ -156,7 +156,7 @@ impl BinCounts {
         other.iter().for_each(|(bin, count)| self.add_several(bin, count));
     }
 
-    /// Returns the bins that are not empty in ascending order, with their numbers of elements.
+    /// Returns the non-empty bins in ascending order, with their numbers of elements.
     fn iter(&self) -> impl Iterator<Item = (u32, u64)> {
         let pages = (0..).step_by(PAGE as usize).zip(&self.pages).filter(|(_, index)| **index != NO_PAGE);
         let bins = pages.flat_map(|(first, index)| (first..).zip(&self.counts[*index as usize..][..PAGE as usize]));
@@ -171,7 +171,7 @@ impl BinCounts {
     }
 }
 
-/// Counts bins up to the first one that has no page, and returns its position.
+/// Counts bins up to the first one without a page, and returns its position.
 fn count(pages: &[u32], counts: &mut [u32], carries: &mut Vec<u32>, bins: &[u32]) -> Option<usize> {
     for (index, &bin) in bins.iter().enumerate() {
         let Some(count) = counts.get_mut((pages[(bin / PAGE) as usize] + bin % PAGE) as usize) else {
@@ -192,7 +192,7 @@ pub(super) enum Quantiles {
 }
 
 impl Quantiles {
-    /// Creates quantiles without elements, which come as `f32` or as `f64`. `are_wide`: they may have more bits than
+    /// Creates quantiles without elements, to be added as `f32` or as `f64`. `are_wide`: they may have more bits than
     /// bins.
     pub(super) fn new(are_f32: bool, are_wide: bool) -> Self {
         if are_f32 { Self::OfF32(Sample::new(are_wide)) } else { Self::OfF64(Sample::new(are_wide)) }
@@ -208,7 +208,7 @@ impl Quantiles {
         }
     }
 
-    /// Returns the counts that elements are added to, once they are many.
+    /// Returns the counts for adding elements, once they are many.
     pub(super) fn counts(&mut self) -> Option<Counting<'_>> {
         let counts = match self {
             Self::OfF32(sample) => &mut sample.counts,
@@ -235,15 +235,15 @@ impl Quantiles {
     }
 }
 
-/// Counts to which several threads add.
+/// Counts for several threads.
 pub(super) struct Counting<'q> {
     center: f64,
-    /// Those to which no thread adds now.
+    /// Counts not in use by a thread.
     idle: Mutex<&'q mut Vec<BinCounts>>,
 }
 
 impl Counting<'_> {
-    /// Calls `add` with counts that are only those of this thread.
+    /// Calls `add` with counts for the use of this thread only.
     pub(super) fn count(&self, add: &mut dyn FnMut(&mut BinCounts)) {
         let idle = || self.idle.lock().expect("no thread panics with the lock");
         let mut counts = idle().pop().unwrap_or_else(|| BinCounts::new(self.center));
@@ -257,8 +257,7 @@ impl Counting<'_> {
 pub(super) struct Sample<F> {
     /// All elements, as long as they are few.
     few: Vec<F>,
-    /// The numbers of elements in bins, once they are many, around one center: those that each of several threads
-    /// counted.
+    /// The numbers of elements in bins, once they are many, around one center: one for each counting thread.
     counts: Vec<BinCounts>,
     /// Allows bins of distances from a center. Without a center, bins are exact for elements of few bits.
     is_centered: bool,
@@ -325,9 +324,9 @@ impl<F: Real> Sample<F> {
     }
 
     /// Returns `true` if the bins show that the [`center`] of `elements` elements is zero, which takes less time than
-    /// to find it.
+    /// computing it.
     fn is_spread(&self, elements: usize) -> bool {
-        /// Twice the relative error of a number that is known by its bin, or more.
+        /// An upper bound for twice the relative error of a number known only by its bin.
         const ERROR: f64 = 1.0 / 256.0;
         let quarter = (elements / 4) as u64;
         let quartiles = Self::nths_by_count(&self.counts[0], &[1, 2, 3].map(|part| part * quarter));
@@ -370,7 +369,7 @@ impl<F: Real> Sample<F> {
         numbers.iter().map(|n| nth(n).map_or(f64::INFINITY, F::into)).collect()
     }
 
-    /// Returns the elements with these numbers, which are in ascending order, by their bins.
+    /// Returns the elements with these numbers, in ascending order, by their bins.
     fn nths_by_count(counts: &BinCounts, numbers: &[u64]) -> Vec<f64> {
         let (mut bins, mut bin, mut end) = (counts.iter(), 0, 0);
         let nth = |&n: &u64| {
@@ -386,11 +385,11 @@ impl<F: Real> Sample<F> {
     }
 }
 
-/// Elements are near each other if half of them are no further apart than this part of the median.
+/// Elements are close together if half of them are within this part of the median.
 const NEAR: f64 = 1.0 / 16.0;
 
-/// Returns the number around which bins are narrowest: the median if most elements are nearer to each other than to
-/// zero, else zero.
+/// Returns the number around which bins are narrowest: the median if most elements are closer together than to zero,
+/// else zero.
 fn center<F: Real>(elements: &mut [F]) -> F {
     let quarter = elements.len() / 4;
     let [low, median, high] = [1, 2, 3].map(|part| *elements.select_nth_unstable_by(part * quarter, F::total_order).1);

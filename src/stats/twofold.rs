@@ -1,6 +1,6 @@
 //! Sums of two floats, for what does not fit into one.
 
-/// A number as the sum of two floats. The lower one is at most half of the last digit of the other.
+/// A number as the sum of two floats. The lower one is at most half of the last digit of the higher one.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Twofold {
     pub(super) high: f64,
@@ -50,7 +50,7 @@ impl Twofold {
 
     pub(super) fn divide(self, by: f64) -> Self {
         let high = self.high / by;
-        // What the division left out, which is a float.
+        // The remainder of the division, which is a float.
         let left = high.mul_add(-by, self.high) + self.low;
         Self::new(high, left / by)
     }

@@ -1,3 +1,5 @@
+//! Sparse tensors in coordinate layout, as indices and values.
+
 use super::{Buffer, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, coordinates};
 
 /// A sparse tensor in coordinate layout: its stored elements, each with a coordinate.

@@ -1,3 +1,5 @@
+//! The dtypes, all from one list.
+
 use std::fmt;
 use std::str::FromStr;
 

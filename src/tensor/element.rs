@@ -1,3 +1,5 @@
+//! The Rust scalars of the dtypes, and their conversion from and to little-endian bytes.
+
 use std::borrow::Cow;
 use std::fmt::Debug;
 

@@ -1,3 +1,5 @@
+//! Named tensors in order, owned.
+
 use hashbrown::DefaultHashBuilder;
 use indexmap::IndexMap;
 

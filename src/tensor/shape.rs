@@ -1,3 +1,5 @@
+//! Shapes and dim orders.
+
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;

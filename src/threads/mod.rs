@@ -1,7 +1,7 @@
 //! How many threads copy, read, cast and hash large tensors.
 //!
-//! Memory that a program touches for the first time costs several times as much as the copy into it, because the system
-//! clears each page. Several threads do that at once.
+//! The first access to memory costs several times as much as the copy into it, because the system clears each page.
+//! Several threads do this at once.
 #![expect(unsafe_code, reason = "zeroing memory before it is copied into would touch it twice")]
 
 mod pipeline;
@@ -15,17 +15,17 @@ use bytemuck::Pod;
 
 pub(crate) use pipeline::in_order;
 
-/// The fewest bytes that are worth a thread of their own. Miri takes long for as many.
+/// The fewest bytes worth a thread of their own. Miri takes long for this many.
 const WORTH_A_THREAD: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
 
-/// The most threads that are used unless more are asked for. Memory is not faster with more.
+/// The default maximum number of threads. More do not make memory faster.
 const DEFAULT_MOST: usize = 8;
 
-/// The most threads, or 0 if that is not known yet.
+/// The maximum number of threads, or 0 if not known yet.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// Sets the most threads that large tensors are copied, read, cast, hashed and counted with, in the whole process. With
-/// 1, no thread is started.
+/// Sets the maximum number of threads for copying, reading, casting, hashing and counting large tensors, in the whole
+/// process. With 1, no thread is started.
 ///
 /// The default is the environment variable `TENSORFILE_THREADS`, if it is a number above 0, or else the number of
 /// processors, up to 8. The results are the same with any number.
@@ -43,7 +43,7 @@ pub fn set_max_threads(threads: usize) {
     MOST.store(threads, Ordering::Relaxed);
 }
 
-/// Returns the most threads that large tensors are processed with; see [`set_max_threads`].
+/// Returns the maximum number of threads for large tensors; see [`set_max_threads`].
 #[must_use]
 pub fn max_threads() -> usize {
     match MOST.load(Ordering::Relaxed) {
@@ -71,7 +71,7 @@ pub(crate) fn extend(to: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// Appends numbers, given as the bytes that they have in memory. There must be a whole number of them.
+/// Appends numbers, given by their bytes in memory. There must be a whole number of them.
 pub(crate) fn append<B: Pod>(numbers: &mut Vec<B>, bytes: &[u8]) {
     let more = bytes.len() / size_of::<B>();
     assert_eq!(more * size_of::<B>(), bytes.len(), "a whole number of elements");
@@ -96,7 +96,7 @@ fn copy(room: &mut [MaybeUninit<u8>], bytes: &[u8]) {
 /// A function that fills a part of some bytes, given its offset.
 type FillPart<'r, E> = &'r (dyn Fn(usize, &mut [u8]) -> Result<(), E> + Sync);
 
-/// Fills `bytes`. Returns the error of the first part that failed.
+/// Fills `bytes`. Returns the error of the first failed part.
 pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(), E> {
     let len = part_len(bytes.len());
     if len >= bytes.len() {
@@ -115,10 +115,9 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Returns the length of the parts that `bytes` bytes are split into: all of them, if that is not worth a second
-/// thread.
+/// Returns the length of the parts to split `bytes` bytes into: all of them, if a second thread is not worth it.
 fn part_len(bytes: usize) -> usize {
-    /// Parts begin at multiples of this, so that two threads rarely touch one page.
+    /// The alignment of parts, so that two threads rarely touch one page.
     const PAGE: usize = 4096;
     match threads_for(bytes) {
         1 => bytes,
@@ -126,7 +125,7 @@ fn part_len(bytes: usize) -> usize {
     }
 }
 
-/// Returns the number of threads that `bytes` bytes are worth, at least 1.
+/// Returns the number of threads worth starting for `bytes` bytes, at least 1.
 pub(crate) fn threads_for(bytes: usize) -> usize {
     match bytes / WORTH_A_THREAD {
         0 | 1 => 1,
@@ -169,7 +168,7 @@ mod tests {
             append(&mut numbers, &bytes[..len]);
             assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers[1..]), &bytes[..len]);
             assert_eq!(numbers[0], 7);
-            // From an address that is not aligned.
+            // From an unaligned address.
             let mut numbers = Vec::<u64>::new();
             append(&mut numbers, &bytes[bytes.len() - len..]);
             assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers), &bytes[bytes.len() - len..]);

@@ -1,22 +1,22 @@
-//! Work on the parts of a payload with several threads, whose results are taken in order.
+//! Parallel work on the parts of a payload, with results taken in order.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use crate::threads::threads_for;
 
-/// Results that may be waiting for each thread, so that a slow part does not stop the other threads.
+/// The number of results that may wait per thread, so that a slow part does not stop the rest.
 const AHEAD: usize = 2;
 
 /// Calls `work` with the number of each part and a place for its result, and `take` with the results in order.
 ///
-/// The parts have `bytes` bytes together, which decides how many threads work on them. One is that of the caller. It
-/// alone calls `take`, while the others work on later parts. There is a bounded number of `places`, which are used
-/// again, in later calls too: memory takes long to allocate.
+/// The parts have `bytes` bytes together, which decides the number of threads. One is the caller's. Only it calls
+/// `take`, while the rest work on later parts. There is a bounded number of `places`, reused by later calls too: memory
+/// takes long to allocate.
 ///
 /// # Errors
 ///
-/// That of `take`, after which no more parts are begun.
+/// The error of `take`. No more parts are begun after it.
 pub(crate) fn in_order<R: Default + Send, E>(
     places: &mut Vec<R>,
     parts: usize,
@@ -68,7 +68,7 @@ fn in_threads<R: Default + Send, E>(
     taken
 }
 
-/// The parts that are left, and the results that were not taken.
+/// The remaining parts, and the waiting results.
 struct Queue<R> {
     state: Mutex<QueueState<R>>,
     has_place: Condvar,
@@ -77,7 +77,7 @@ struct Queue<R> {
 
 struct QueueState<R> {
     parts: usize,
-    /// The first part that nobody has begun.
+    /// The next part to begin.
     next: usize,
     places: Vec<R>,
     /// No more than there are places, so a search is short.
@@ -87,7 +87,7 @@ struct QueueState<R> {
 impl<R> QueueState<R> {
     /// Begins the next part if there is one, and a place for its result.
     ///
-    /// Parts are begun in order, so the part that is taken next always has a place.
+    /// Parts are begun in order, so the next part to take always has a place.
     fn begin(&mut self) -> Option<(usize, R)> {
         let place = if self.next < self.parts { self.places.pop() } else { None };
         let part = self.next;
@@ -98,7 +98,7 @@ impl<R> QueueState<R> {
 
 impl<R> Queue<R> {
     fn lock(&self) -> MutexGuard<'_, QueueState<R>> {
-        // No code that can panic runs while it is locked, so that it is always whole.
+        // No code that can panic runs under the lock, so the state is always consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -154,7 +154,7 @@ impl<R> Queue<R> {
     }
 }
 
-/// Stops the other threads when it is dropped, which would wait for a place forever.
+/// Stops the other threads on drop, because they would wait for a place forever.
 struct Stop<'a, R>(&'a Queue<R>);
 
 impl<R> Drop for Stop<'_, R> {
@@ -163,7 +163,7 @@ impl<R> Drop for Stop<'_, R> {
     }
 }
 
-/// Stops all threads if one panics, whose result they would wait for forever.
+/// Stops all threads if one panics, because they would wait for its result forever.
 struct StopOnPanic<'a, R>(&'a Queue<R>);
 
 impl<R> Drop for StopOnPanic<'_, R> {

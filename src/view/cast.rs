@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::{FromTensors, TensorData, TensorRecord, TensorSink, Tensors, forward};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// The tensors of another collection in other dtypes, cast while they are written.
+/// The tensors of a collection in different dtypes, cast while they are written.
 ///
 /// Each number becomes the nearest one, as [`Caster`] describes. [`casts`](Self::casts) reports how many changed.
 ///
@@ -44,7 +44,7 @@ pub struct CastView<'t> {
 /// Returns the dtype of a tensor with a name and an info.
 type Target<'t> = dyn Fn(&str, &TensorInfo) -> Dtype + 't;
 
-/// A tensor that a [`CastView`] casts.
+/// A tensor cast by a [`CastView`].
 ///
 /// ```
 /// use tensorfile::view::CastView;
@@ -66,7 +66,7 @@ pub struct TensorCast {
     pub from: Dtype,
     /// The dtype it is cast to.
     pub to: Dtype,
-    /// The numbers that changed when the tensor was last written; all zero before that.
+    /// The changed numbers when the tensor was last written; all zero before.
     pub report: CastReport,
 }
 
@@ -78,11 +78,10 @@ struct CastState {
 }
 
 impl<'t> CastView<'t> {
-    /// Returns the tensors in the dtypes that `target` returns for each name and info.
+    /// Returns the tensors in the dtypes returned by `target` for each name and info.
     ///
-    /// A tensor for which `target` returns the dtype that it has is passed on unchanged, and so are blobs and unknown
-    /// dtypes. Dtypes that cannot be cast to each other, see [`Caster::between_kinds`], are an error when the view is
-    /// written.
+    /// A tensor already in the target dtype is passed on unchanged, and so are blobs and unknown dtypes. Impossible
+    /// casts, see [`Caster::between_kinds`], are an error when the view is written.
     ///
     /// ```
     /// use tensorfile::view::CastView;
@@ -102,8 +101,7 @@ impl<'t> CastView<'t> {
         Self { tensors, target: Box::new(target), state: Mutex::default() }
     }
 
-    /// Returns the tensors that were cast, in order: those that were sent so far, with the report of the last time that
-    /// each was written.
+    /// Returns the cast tensors sent so far, in order, each with the report of its last write.
     #[must_use]
     pub fn casts(&self) -> Vec<TensorCast> {
         self.state().casts.values().cloned().collect()
@@ -114,7 +112,7 @@ impl<'t> CastView<'t> {
     }
 
     fn state(&self) -> MutexGuard<'_, CastState> {
-        // No code that can panic runs while it is locked, so that it is always whole.
+        // No code that can panic runs under the lock, so the state is always consistent.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +133,7 @@ impl<'t> CastView<'t> {
     ///
     /// # Errors
     ///
-    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    /// As [`TensorMap::load`](crate::TensorMap::load), and errors of reading the tensors.
     pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
         (self as &dyn Tensors).load()
     }
@@ -146,7 +144,7 @@ impl Tensors for CastView<'_> {
         self.tensors.send(&mut forward(sink, &mut |tensor, next| {
             let (name, from) = (tensor.name, tensor.info.dtype);
             let to = self.target(name, tensor.info);
-            // Tied tensors have the same bytes, which they keep only if they are cast alike.
+            // Tied tensors have the same bytes, and keep them only if both casts agree.
             let tied = tensor.tied.filter(|tied| self.target(tied, tensor.info) == to);
             let caster = (from != to).then(|| Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name)));
             let caster = caster.transpose()?;

@@ -27,19 +27,19 @@ pub struct FileView<'f> {
 }
 
 impl<'f> FileView<'f> {
-    /// Returns the tensors of a file, which errors name by `path`.
+    /// Returns the tensors of a file. Errors name it by `path`.
     pub fn new(file: &'f File, path: &'f Path) -> Self {
         Self { file, path, positions: None }
     }
 
-    /// Returns the path that errors name.
+    /// Returns the path in errors.
     pub fn path(&self) -> &'f Path {
         self.path
     }
 
-    /// Returns the tensors at these positions, in their order. Positions without a tensor are ignored.
+    /// Returns the tensors at these positions, in order. Positions without a tensor are ignored.
     ///
-    /// Unlike with a [`Subset`](super::Subset), the time that this takes does not grow with the file.
+    /// Unlike with a [`Subset`](super::Subset), the time does not grow with the file.
     #[must_use]
     pub fn with_positions(&self, positions: Vec<usize>) -> Self {
         Self { positions: Some(positions), ..*self }
@@ -88,7 +88,7 @@ impl TensorData for FileData<'_> {
     }
 }
 
-/// A writer that remembers whether it failed: then the error is not one of the file that is read.
+/// A writer that remembers its failure: the error is then not one of the file being read.
 struct TargetWriter<'a> {
     out: &'a mut dyn Write,
     failed: bool,

@@ -1,3 +1,5 @@
+//! Several collections of tensors as one.
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
@@ -7,9 +9,9 @@ use super::Subset;
 use crate::error::Result;
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, forward};
 
-/// The tensors of several collections, one collection after the other.
+/// The tensors of several collections, in sequence.
 ///
-/// If several have a tensor of one name, the tensor is that of the last one, in the place of the first.
+/// If a name is repeated, the tensor of the last collection comes in the place of the first.
 ///
 /// ```
 /// use ndarray::array;
@@ -33,7 +35,7 @@ pub struct Joined<'t> {
     storage: RefCell<HashMap<(usize, u64), u64>>,
 }
 
-/// The first part that has a tensor, which decides its position, and the last one, which provides the tensor.
+/// The first part with a tensor, which decides its position, and the last one, which provides the tensor.
 #[derive(Clone, Copy)]
 struct Place {
     first: usize,
@@ -45,7 +47,7 @@ impl<'t> Joined<'t> {
     ///
     /// # Errors
     ///
-    /// Those of a part, such as a cast that is not possible.
+    /// Errors of a part, such as an impossible cast.
     pub fn new(parts: &[&'t dyn Tensors]) -> Result<Self> {
         let mut joined =
             Self { parts: parts.to_vec(), places: HashMap::new(), repeated: None, storage: RefCell::default() };
@@ -55,12 +57,12 @@ impl<'t> Joined<'t> {
         Ok(joined)
     }
 
-    /// Returns the first name that is in two collections, and their positions.
+    /// Returns the first name in two collections, and their positions.
     pub fn repeated(&self) -> Option<(&str, [usize; 2])> {
         self.repeated.as_ref().map(|(name, parts)| (&name[..], *parts))
     }
 
-    /// Sends the tensors of a part that are not replaced; in a replacement, the one that is.
+    /// Sends the unreplaced tensors of a part; for a replacement, only the replacing tensor.
     fn send_part(&self, tensors: &dyn Tensors, part: usize, replaces: bool, sink: &mut dyn TensorSink) -> Result<()> {
         tensors.send(&mut forward(sink, &mut |tensor, next| {
             let Some(&Place { first, last }) = self.places.get(tensor.name) else { return Ok(()) };
@@ -102,7 +104,7 @@ impl TensorSink for Listed<'_, '_> {
             joined.places.insert(tensor.name.to_owned(), Place { first: *part, last: *part });
             return Ok(());
         };
-        // Names that are repeated in one part, as in some streams, are left to the writer.
+        // Names repeated within one part, as in some streams, are left to the writer.
         if place.last != *part {
             joined.repeated.get_or_insert_with(|| (tensor.name.to_owned(), [place.last, *part]));
         }
@@ -111,7 +113,7 @@ impl TensorSink for Listed<'_, '_> {
     }
 }
 
-/// Drops metadata: a part that replaces a tensor sends its own when it is its turn.
+/// Drops metadata: a part that replaces a tensor sends its own metadata in its turn.
 struct TensorsOnly<'a>(&'a mut dyn TensorSink);
 
 impl TensorSink for TensorsOnly<'_> {

@@ -1,9 +1,9 @@
-//! Pieces for programs that show, check and convert tensor files.
+//! Building blocks for programs that show, check and convert tensor files.
 //!
-//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors on their way from one place to
-//!   another. Each is a view of other [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view
-//!   is written or loaded into a type. [`forward`] makes a view of your own a few lines.
-//! - [`RenameRules`] map names to names, such as those of one framework to those of another.
+//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors in transit. Each is a view of
+//!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written or loaded into a type.
+//!   With [`forward`], your own view takes a few lines.
+//! - [`RenameRules`] map names to names, such as from one framework to another.
 //! - [`SaveReport`] lists what a format cannot store, before anything is written.
 //! - [`ByteMap`] counts which bytes of a file are payload, padding or unused.
 //! - [`Scalar`] is one element of any dtype, and [`PrintOptions`] prints arrays as numpy does.

@@ -1,3 +1,5 @@
+//! Prints tensors as numpy does.
+
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -18,7 +20,7 @@ use crate::tensor::{Dtype, Layout, TensorView};
 ///
 /// A tensor with more elements than the [threshold](Self::threshold) is summarized: only the first and the last indices
 /// of each dim are printed. To print one without reading the rest, take its [`summary`](Self::summary), read the
-/// elements at the [ranges](Summary::ranges) of that, and pass them to [`write`](Self::write).
+/// elements at the summary's [ranges](Summary::ranges), and pass them to [`write`](Self::write).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintOptions {
     threshold: usize,
@@ -57,7 +59,7 @@ impl PrintOptions {
         self
     }
 
-    /// Sets the number of indices that a summary keeps at each end of a dim: 3 by default.
+    /// Sets the number of indices at each end of a dim in a summary: 3 by default.
     ///
     /// ```
     /// use tensorfile::Tensor;
@@ -97,7 +99,7 @@ impl PrintOptions {
         self
     }
 
-    /// Returns the indices that are printed of a tensor with this shape.
+    /// Returns the indices to print of a tensor with this shape.
     #[must_use]
     pub fn summary(&self, shape: &[usize]) -> Summary {
         let elements = if shape.contains(&0) {
@@ -134,7 +136,7 @@ impl PrintOptions {
         };
         let summary = self.summary(shape);
         let mut elements = Vec::new();
-        // The other dims of an empty tensor may be of any length.
+        // The remaining dims of an empty tensor may have any length.
         if !tensor.as_bytes().is_empty() {
             gather(tensor.as_bytes(), size, &strides, &summary.dims, 0, &mut elements);
         }
@@ -165,7 +167,7 @@ impl PrintOptions {
     }
 }
 
-/// The indices that are printed of a tensor: all of them, or those at both ends of each dim.
+/// The indices to print of a tensor: all of them, or at both ends of each dim.
 ///
 /// ```
 /// use tensorfile::view::PrintOptions;
@@ -187,7 +189,7 @@ struct SummaryDim {
 }
 
 impl Summary {
-    /// Returns the indices that are printed, as ranges for each dim: one that is the whole dim, or two at its ends.
+    /// Returns the indices to print, as ranges for each dim: the whole dim, or two ranges at its ends.
     pub fn ranges(&self) -> impl Iterator<Item = Vec<Range<usize>>> {
         self.dims.iter().map(|dim| dim.ranges().collect())
     }
@@ -202,13 +204,13 @@ impl SummaryDim {
         std::iter::once(first).chain(last)
     }
 
-    /// Returns the number of indices that are printed.
+    /// Returns the number of indices to print.
     fn count(self) -> usize {
         self.edge.map_or(self.len, |edge| 2 * edge)
     }
 }
 
-/// Appends the elements of `size` bytes that are printed to `elements`, in row-major order.
+/// Appends the elements to print, of `size` bytes each, to `elements`, in row-major order.
 fn gather(bytes: &[u8], size: usize, strides: &[usize], dims: &[SummaryDim], first: usize, elements: &mut Vec<u8>) {
     match (dims.split_first(), strides.split_first()) {
         (Some((dim, dims)), Some((stride, strides))) => {
@@ -374,7 +376,7 @@ impl FloatCells {
         cells
     }
 
-    /// Returns the sign of a number that is written without one.
+    /// Returns the sign of a number printed as its magnitude.
     fn sign(&self, float: Float) -> &'static str {
         let is_negative = float.value.is_sign_negative() && !float.value.is_nan();
         if self.signed && !is_negative { "+" } else { "" }

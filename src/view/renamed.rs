@@ -1,3 +1,5 @@
+//! Tensors under different names.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
@@ -7,9 +9,9 @@ use crate::error::Result;
 use crate::file::File;
 use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
 
-/// The tensors of another collection under other names.
+/// The tensors of a collection under different names.
 ///
-/// Two tensors that get the same name are an error when the view is written.
+/// If two tensors get the same name, writing the view fails.
 ///
 /// ```
 /// use tensorfile::view::Renamed;
@@ -41,14 +43,14 @@ enum NewNames<'t> {
 }
 
 impl<'t> Renamed<'t> {
-    /// Returns the tensors under the names that `rename` returns; `None` keeps a name.
+    /// Returns the tensors under the names returned by `rename`; `None` keeps a name.
     pub fn new(tensors: &'t dyn Tensors, rename: impl Fn(&str) -> Option<String> + 't) -> Self {
         Self { tensors, names: NewNames::By(Box::new(rename)) }
     }
 
     /// Returns the tensors without their names: each is named by its position, from 0.
     ///
-    /// Formats that store no names, such as BTF, take tensors so.
+    /// Formats without names, such as BTF, accept the tensors in this form.
     ///
     /// ```
     /// use tensorfile::view::{Renamed, SaveReport};
@@ -64,12 +66,12 @@ impl<'t> Renamed<'t> {
         Self { tensors, names: NewNames::At(Box::new(|position, _| Some(position.to_string()))) }
     }
 
-    /// Returns the tensors under these names, in their order. If there are more tensors, the last ones keep theirs.
+    /// Returns the tensors under these names, in order. If there are more tensors, the last ones keep their names.
     pub fn with_names(tensors: &'t dyn Tensors, names: Vec<String>) -> Self {
         Self { tensors, names: NewNames::At(Box::new(move |position, _| names.get(position).cloned())) }
     }
 
-    /// Returns the tensors under the names that rules give them. [`RenameRules::check`] finds rules that match none.
+    /// Returns the tensors renamed by rules. [`RenameRules::check`] finds unused rules.
     ///
     /// ```
     /// use tensorfile::view::{RenameRules, Renamed};
@@ -87,8 +89,7 @@ impl<'t> Renamed<'t> {
         Self { tensors, names: NewNames::At(Box::new(|position, name| rules.rename(position, name))) }
     }
 
-    /// Returns the tensors of a file, in which those without names are named after the file, as [`names_after_file`]
-    /// does.
+    /// Returns the tensors of a file, with unnamed ones named after the file, as by [`names_after_file`].
     ///
     /// ```
     /// use tensorfile::view::Renamed;
@@ -126,7 +127,7 @@ impl<'t> Renamed<'t> {
     ///
     /// # Errors
     ///
-    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    /// As [`TensorMap::load`](crate::TensorMap::load), and errors of reading the tensors.
     pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
         (self as &dyn Tensors).load()
     }
@@ -134,9 +135,8 @@ impl<'t> Renamed<'t> {
 
 /// Returns the names of the tensors of a file, in their order. Tensors without names are named after the file.
 ///
-/// A tensor that is alone in `weight.npy` is named `weight`; several are named `weight.0`, `weight.1` and so on, by
-/// their positions. Where there is no path, as for bytes in memory, the names are `arr_0`, `arr_1` and so on, as numpy
-/// has them.
+/// A single tensor in `weight.npy` is named `weight`; several are named `weight.0`, `weight.1` and so on, by position.
+/// Without a path, as for bytes in memory, the names are `arr_0`, `arr_1` and so on, as in numpy.
 #[must_use]
 pub fn names_after_file(file: &File) -> Vec<String> {
     let stem = file.path().and_then(Path::file_stem).map(|stem| stem.to_string_lossy());

@@ -1,3 +1,5 @@
+//! A report of everything unsupported by a format, before saving.
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use crate::write::{Encode, WriteOptions, check_tensor};
 
 /// Reports everything that keeps tensors from being saved in a format, before anything is written.
 ///
-/// Saving stops at the first tensor that cannot be stored; the report lists all of them.
+/// Saving stops at the first unsupported tensor; the report lists all of them.
 ///
 /// ```
 /// use tensorfile::view::SaveReport;
@@ -34,14 +36,14 @@ use crate::write::{Encode, WriteOptions, check_tensor};
 pub struct SaveReport {
     /// The format.
     pub format: &'static Format,
-    /// The tensors that the format cannot store, by name, each with the reason.
+    /// The unsupported tensors by name, each with the reason.
     pub tensors: Vec<(String, Error)>,
-    /// The number of tensors that were found, if the format stores another number in a file; see
+    /// The number of tensors found, if the format requires a different number; see
     /// [`FormatSpec::max_tensors`](crate::format::FormatSpec::max_tensors).
     pub wrong_count: Option<usize>,
-    /// The reason that the tensors cannot be stored together, if each could be stored by itself.
+    /// The reason why the tensors cannot be stored together, if each could be stored alone.
     pub file: Option<Error>,
-    /// The number of names that the format cannot store.
+    /// The number of unsupported names.
     ///
     /// [`WriteOptions::embed_names`] stores them in one more tensor, if the format [has room for
     /// it](Self::can_embed_names). Otherwise a format without names drops them, and one with short names, such as gguf,
@@ -52,14 +54,14 @@ pub struct SaveReport {
 impl SaveReport {
     /// Checks tensors against a format. No payload is read.
     ///
-    /// A name that is the position of its tensor, such as `2` for the third one, counts as no name.
+    /// A name equal to the position of its tensor, such as `2` for the third one, counts as no name.
     ///
     /// # Errors
     ///
     /// As [`Tensors::send`].
     pub fn new(tensors: &dyn Tensors, format: &'static Format) -> Result<Self> {
         let report = Self { format, tensors: Vec::new(), wrong_count: None, file: None, unstored_names: 0 };
-        // That a format cannot be written is one problem, not one of each tensor.
+        // A read-only format is one problem, not one per tensor.
         let encode = (format.encode)(&WriteOptions::new()).ok();
         let mut sink = ReportSink { report, encode, count: 0 };
         tensors.send(&mut sink)?;
@@ -72,7 +74,7 @@ impl SaveReport {
         Ok(report)
     }
 
-    /// Returns whether the tensors can be saved, if names that the format cannot store are embedded or dropped.
+    /// Returns whether the tensors can be saved, if unsupported names are embedded or dropped.
     #[must_use]
     pub fn is_ok(&self) -> bool {
         self.tensors.is_empty() && self.wrong_count.is_none() && self.file.is_none()
@@ -91,7 +93,7 @@ impl SaveReport {
         problems
     }
 
-    /// Returns whether the format has room for one more tensor, which holds the names that it cannot store.
+    /// Returns whether the format has room for an extra tensor with the unsupported names.
     #[must_use]
     pub fn can_embed_names(&self) -> bool {
         self.format.max_tensors.is_none() && self.format.dtypes.contains(&Dtype::U8)
@@ -118,7 +120,7 @@ impl TensorSink for ReportSink {
         let has_room = format.has_room_for(tensor.name);
         self.report.unstored_names += usize::from(!is_position && !has_room);
         self.count += 1;
-        // A name that has no room is embedded, dropped, or an error of the file.
+        // An unsupported name is embedded, dropped, or an error of the file.
         let name = if has_room { tensor.name } else { "0" };
         let checked = self.encode.as_ref().map(|encode| check_tensor(&TensorRecord { name, ..*tensor }, &**encode));
         if let Some(Err(error)) = checked {

@@ -1,3 +1,5 @@
+//! Single elements, and their text as numpy prints them.
+
 use std::fmt;
 
 use half::{bf16, f16};
@@ -7,7 +9,7 @@ use crate::tensor::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 
 /// One element of a tensor, of any dtype.
 ///
-/// `Display` writes what numpy prints for a scalar: as few digits as distinguish the number from others of its dtype.
+/// `Display` writes the number as numpy prints a scalar: with the fewest digits that distinguish it within its dtype.
 ///
 /// ```
 /// use tensorfile::Dtype;
@@ -20,7 +22,7 @@ use crate::tensor::{Dtype, F8E4M3Fn, F8E4M3Fnuz, F8E5M2, F8E5M2Fnuz, F8E8M0};
 pub enum Scalar {
     /// An element of [`Dtype::Bool`].
     Bool(bool),
-    /// An integer; of a quantized or packed dtype, the integer that its bits are, or the first 8 bytes of a block.
+    /// An integer; for a quantized or packed dtype, the integer in its bits, or the first 8 bytes of a block.
     Integer(i128),
     /// A floating-point number.
     Float(Float),
@@ -43,14 +45,14 @@ pub struct Float {
     pub(super) precision: Precision,
 }
 
-/// The numbers that a floating-point dtype distinguishes.
+/// The precision of a floating-point dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Precision {
     /// Bits of the mantissa after the point.
     mantissa: i32,
     /// The exponent of the smallest normal number.
     min_exponent: i32,
-    /// The decimal digits that are always kept, as numpy's `finfo` lists them.
+    /// The decimal digits always kept, as listed by numpy's `finfo`.
     pub(super) digits: i32,
 }
 
@@ -115,7 +117,7 @@ impl Scalar {
             Dtype::I16 => Self::Integer(i16::from_le_bytes(sized(bytes)).into()),
             Dtype::I32 | Dtype::QInt32 => Self::Integer(i32::from_le_bytes(sized(bytes)).into()),
             Dtype::I64 => Self::Integer(i64::from_le_bytes(sized(bytes)).into()),
-            // All others are unsigned integers or plain bits.
+            // All other classes are unsigned integers or plain bits.
             _ => {
                 let digits = bytes.iter().take(size_of::<u64>()).rev();
                 Self::Integer(digits.fold(0, |number, &byte| number << 8 | i128::from(byte)))
@@ -136,8 +138,8 @@ impl Scalar {
         }
     }
 
-    /// Returns the element with the digits that give the same number when they are parsed as an `f64`. By itself, it
-    /// has those that distinguish it from others of its dtype, as numpy prints them.
+    /// Returns the element with the digits to parse it back as the same `f64`. `Display` alone writes the digits that
+    /// distinguish it within its dtype, as numpy does.
     ///
     /// ```
     /// use tensorfile::view::scalars;
@@ -158,7 +160,7 @@ impl Scalar {
         }
     }
 
-    /// Returns the real and the imaginary part, which is 0 for numbers that are not complex.
+    /// Returns the real and the imaginary part, which is 0 for real numbers.
     #[must_use]
     pub fn to_complex(self) -> (f64, f64) {
         match self {
@@ -197,13 +199,13 @@ impl From<f64> for Scalar {
 }
 
 impl Float {
-    /// Returns the number, which every dtype's numbers convert to exactly.
+    /// Returns the number. The conversion is exact for every dtype.
     #[must_use]
     pub fn value(self) -> f64 {
         self.value
     }
 
-    /// Returns `nan`, `inf` or `-inf`, for a number that is not finite.
+    /// Returns `nan`, `inf` or `-inf`, for a non-finite number.
     pub(super) fn name(self) -> &'static str {
         if self.value.is_nan() {
             "nan"
@@ -214,7 +216,7 @@ impl Float {
         }
     }
 
-    /// Writes a part of a complex number, which is no longer than it has to be.
+    /// Writes a part of a complex number, as short as possible.
     fn part(self) -> String {
         if !self.value.is_finite() {
             return self.name().to_owned();
@@ -272,7 +274,7 @@ impl Float {
         (format!("{sign}{first}.{}", rest.trim_end_matches('0')), digits.exponent)
     }
 
-    /// Returns the fewest digits that distinguish the number from others of its dtype.
+    /// Returns the fewest digits that distinguish the number within its dtype.
     fn digits(self) -> Digits {
         let Self { value, precision } = self;
         if precision == F64 || value == 0.0 {
@@ -307,7 +309,7 @@ impl Precision {
         (value / step).round_ties_even() * step
     }
 
-    /// Returns whether `text` is nearer to `value` than to any other number of the dtype.
+    /// Returns whether `text` is closer to `value` than to any other number of the dtype.
     fn identifies(self, value: f64, text: f64) -> bool {
         let step = self.step(value);
         let is_even = (value / step) % 2.0 == 0.0;
@@ -327,7 +329,7 @@ struct Digits {
 }
 
 impl Digits {
-    /// Parses a number that Rust wrote with `{:e}`.
+    /// Parses a number written by Rust's `{:e}`.
     fn parse(text: &str) -> Self {
         let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();

@@ -1,3 +1,5 @@
+//! A selection of tensors by name or position.
+
 use std::collections::HashSet;
 use std::fmt;
 
@@ -6,7 +8,7 @@ use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
 
 /// Some of the tensors of another collection, chosen by name.
 ///
-/// The order stays. A tensor that is tied to one outside the subset is sent without the tie.
+/// The order stays. A tensor tied to one outside the subset is sent without the tie.
 ///
 /// ```
 /// use tensorfile::view::Subset;
@@ -55,7 +57,7 @@ impl<'t> Subset<'t> {
         Self::new(tensors, move |name| names.contains(name))
     }
 
-    /// Returns the tensors at these positions, from 0, which tells tensors of one name apart.
+    /// Returns the tensors at these positions, from 0. Unlike names, positions are unique.
     ///
     /// Positions without a tensor are ignored.
     pub fn from_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
@@ -82,7 +84,7 @@ impl<'t> Subset<'t> {
     ///
     /// # Errors
     ///
-    /// As [`TensorMap::load`](crate::TensorMap::load), and those of reading the tensors.
+    /// As [`TensorMap::load`](crate::TensorMap::load), and errors of reading the tensors.
     pub fn load<T: for<'f> FromTensors<'f>>(&self) -> Result<T> {
         (self as &dyn Tensors).load()
     }

@@ -1,3 +1,5 @@
+//! Options for PTD files.
+
 use std::sync::Arc;
 
 use super::ser::Encode;

@@ -1,3 +1,5 @@
+//! Options for tensorbuffers files.
+
 use std::path::Path;
 use std::sync::Arc;
 

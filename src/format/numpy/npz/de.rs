@@ -1,3 +1,5 @@
+//! Reads npz: the members of a zip archive, each an array or a blob.
+
 use std::io::{self, Read};
 use std::num::NonZeroU8;
 use std::ops::Range;
