@@ -1,3 +1,5 @@
+//! The arguments for casts, and their report on standard error.
+
 use std::ffi::OsStr;
 use std::path::Path;
 use std::str::FromStr;
@@ -89,7 +91,7 @@ impl FromStr for CastRule {
     }
 }
 
-/// Returns the dtype that other software gives this name.
+/// Returns the dtype for its name in other software.
 fn meant(name: &str) -> Option<Dtype> {
     let name = name.to_ascii_lowercase();
     let name = ["torch.", "numpy.", "np.", "jnp."].iter().find_map(|module| name.strip_prefix(module)).unwrap_or(&name);
@@ -148,8 +150,8 @@ fn is_number(dtype: Dtype) -> bool {
 impl Cast {
     /// Returns the tensors in their new dtypes.
     ///
-    /// Fails if a rule casts between integers and floats and that was not allowed, or is for the same tensors as
-    /// another.
+    /// Fails if a rule casts between integers and floats without permission, or applies to the same tensors as another
+    /// one.
     pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
         if let Some([first, second]) = self.same_tensors() {
             let which = match first.from {
@@ -169,7 +171,7 @@ impl Cast {
         Ok(CastView::new(tensors, |_, info| self.target(info.dtype)))
     }
 
-    /// Returns the first two rules that are for the same tensors, of which the second would never be used.
+    /// Returns the first two rules for the same tensors. The second would never be used.
     fn same_tensors(&self) -> Option<[&CastRule; 2]> {
         self.dtypes.iter().enumerate().find_map(|(index, second)| {
             let first = self.dtypes[..index].iter().find(|first| {
@@ -179,8 +181,8 @@ impl Cast {
         })
     }
 
-    /// Returns the dtype that tensors of dtype `from` are cast to. A rule for that dtype precedes rules for all, of
-    /// which one from floats to floats, or from integers to integers, precedes one between them.
+    /// Returns the target dtype for tensors of dtype `from`. A rule for this dtype precedes general rules, and among
+    /// those, float to float and integer to integer precede casts between them.
     fn target(&self, from: Dtype) -> Dtype {
         let rule = |is_for: &dyn Fn(&CastRule) -> bool| self.dtypes.iter().find(|rule| is_for(rule));
         let for_all = |rule: &CastRule| rule.from.is_none() && is_number(from);
@@ -190,8 +192,8 @@ impl Cast {
         rule.map_or(from, |rule| rule.to)
     }
 
-    /// Prints which tensors are not cast, if a rule is for all, or why there are none that are. `tensors` are all
-    /// tensors as they are written.
+    /// Prints the tensors left uncast by a general rule, or the reason why none is cast. `tensors` are all tensors as
+    /// written.
     pub fn report_uncast(&self, casts: &[TensorCast], tensors: &[(String, TensorInfo)]) {
         if self.dtypes.is_empty() {
             return;
@@ -205,9 +207,9 @@ impl Cast {
                 note(format_args!("--dtype {from}={to} changes no tensor"));
             }
         }
-        /// The dtypes that are listed.
+        /// The maximum number of dtypes to list.
         const SHOWN: usize = 5;
-        // By their label, in the order of the file. Tensors that have a dtype that is asked for need no cast.
+        // By label, in file order. Tensors already in a target dtype need no cast.
         let mut uncast: IndexMap<&str, usize> = IndexMap::new();
         let mut has_numbers = false;
         for info in infos.filter(|info| self.dtypes.iter().all(|rule| rule.to != info.dtype || !is_plain(info))) {
@@ -233,7 +235,7 @@ impl Cast {
         note(format_args!("not cast: {tensors} {kinds}{advice}"));
     }
 
-    /// Prints why no tensor is cast, although that was asked for. `dtypes` are those of the tensors.
+    /// Prints the reason why no tensor is cast. `dtypes` are the dtypes of the tensors.
     fn report_none(&self, dtypes: impl Iterator<Item = Dtype> + Clone) {
         let is_crossed = |rule: &CastRule, dtype: Dtype| {
             rule.from.is_none() && is_number(dtype) && dtype.is_float() != rule.to.is_float()
@@ -259,10 +261,10 @@ impl Cast {
         note(format_args!("--dtype changes no tensor{all}"));
     }
 
-    /// Casts all tensors, if losses are to be found before anything is written, and prints those with losses of
+    /// Casts all tensors, if losses must be found before anything is written, and prints the ones with losses of
     /// `--fail-on`.
     pub fn check(&self, tensors: &CastView<'_>, path: &Path) -> Outcome {
-        /// Reads tensors, of which nothing is needed but the report of their cast.
+        /// Reads tensors only for the report of their cast.
         struct Read(Progress);
 
         impl TensorSink for Read {
@@ -291,7 +293,7 @@ impl Cast {
         Ok(Verdict::from_pass(passes))
     }
 
-    /// Prints the changes of tensors that were cast.
+    /// Prints the changes by casts.
     pub fn report(&self, casts: &[TensorCast]) {
         let mut total = CastReport::default();
         let mut first_loss = None;

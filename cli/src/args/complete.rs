@@ -1,4 +1,4 @@
-//! Completion of names of tensors, keys of metadata and dtypes, which the shell asks the program for.
+//! Shell completion of tensor names, metadata keys and dtypes.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub fn metadata_key(end: &'static str) -> ArgValueCompleter {
     })
 }
 
-/// Completes `TO` and `FROM=TO`, two dtypes of which one can be cast to the other.
+/// Completes `TO` and `FROM=TO`, for possible casts.
 pub fn dtype_rule() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let numbers = || Dtype::ALL.iter().filter(|dtype| dtype.is_float() || dtype.is_integer());
@@ -66,13 +66,13 @@ fn names(current: &OsStr) -> Vec<CompletionCandidate> {
 
 /// Opens the files on the command line.
 fn files() -> Vec<File> {
-    // The completer is not told the other arguments, but they are those of this process.
+    // The completer does not get the other arguments, but they are in the arguments of this process.
     let can_be_opened = |path: &Path| path.is_file() || path.is_dir();
     let paths = std::env::args_os().skip(1).filter(|argument| can_be_opened(Path::new(argument)));
     paths.filter_map(|path| File::open(path).ok()).collect()
 }
 
-/// Returns the texts that begin with what was typed and that a shell can insert, each once.
+/// Returns the distinct texts that begin with the typed one and are safe to insert.
 fn offer(current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     /// More would fill the terminal.
     const SHOWN: usize = 1000;
@@ -84,7 +84,7 @@ fn offer(current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<Completion
     texts.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// Returns whether a text means itself to a shell, which inserts it as it is: a name in a file may be a command.
+/// Returns whether a shell takes a text literally: a name in a file may be a command.
 fn is_plain(name: &str) -> bool {
     let is_first = |char: char| char.is_alphanumeric() || char == '_';
     let is_plain = |char: char| is_first(char) || "-./:@+=".contains(char);

@@ -1,7 +1,9 @@
+//! Patterns for names, compiled to steps and matched without backtracking.
+
 use std::fmt;
 use std::str::FromStr;
 
-/// A pattern that names match as a whole.
+/// A pattern for whole names.
 ///
 /// Names are not paths: `*` and `?` match `/` too, and `**` is the same as `*`.
 #[derive(Debug, Clone)]
@@ -14,7 +16,7 @@ enum Step {
     Char(char),
     /// Takes any character: `?`.
     Any,
-    /// Takes a character that is in one of the ranges, or in none of them: `[a-z]`, `[!a-z]`.
+    /// Takes a character in one of the ranges, or in none of them: `[a-z]`, `[!a-z]`.
     Class { excludes: bool, ranges: Vec<(char, char)> },
     /// Takes any character and stays here, or goes on: `*`.
     Star,
@@ -40,11 +42,11 @@ impl FromStr for Glob {
     type Err = InvalidGlob;
 
     fn from_str(text: &str) -> Result<Self, InvalidGlob> {
-        /// A `{` that is not closed yet.
+        /// An open `{`.
         struct Group {
             /// The [`Step::Split`] of its last text.
             split: usize,
-            /// The [`Step::Jump`]s at the ends of its other texts.
+            /// The [`Step::Jump`]s at the ends of the texts so far.
             jumps: Vec<usize>,
         }
 
@@ -120,7 +122,8 @@ fn class(chars: &mut std::str::Chars<'_>) -> Result<Step, InvalidGlob> {
 }
 
 impl Glob {
-    /// Returns whether a whole name matches. This takes no longer than the length of the name times that of the glob.
+    /// Returns whether a whole name matches. The time is at most proportional to the length of the name times the
+    /// length of the glob.
     pub fn matches(&self, name: &str) -> bool {
         let mut index = Steps::new(self.0.len());
         index.add(&self.0, 0);
@@ -146,7 +149,7 @@ impl Glob {
     }
 }
 
-/// The steps that matching is at.
+/// The current steps of a match.
 struct Steps {
     list: Vec<usize>,
     /// For each step, and the end.
@@ -158,7 +161,7 @@ impl Steps {
         Self { list: Vec::new(), is_in: vec![false; len + 1] }
     }
 
-    /// Adds a step, and those that it leads to without a character.
+    /// Adds a step, and all steps reachable without a character.
     fn add(&mut self, steps: &[Step], first: usize) {
         let mut waiting = vec![first];
         while let Some(index) = waiting.pop() {

@@ -1,3 +1,5 @@
+//! Input files: arguments, directories, checkpoints and pipes, and running a command on each file.
+
 use std::cell::{Cell, OnceCell};
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -45,8 +47,8 @@ impl Input {
     }
 }
 
-/// Returns the path of the file that a directory of a checkpoint is opened as, or the index of shards where there is no
-/// single file; other paths as they are.
+/// Returns the path of the file to open in the directory of a checkpoint, or of the index of shards if there is no
+/// single file; other paths unchanged.
 pub fn file_at(path: &Path) -> Outcome<PathBuf> {
     let file = if path.is_dir() {
         open(path, None)?
@@ -86,7 +88,7 @@ impl Inputs {
         for_each_file(&self.files, &mut open, None, json, out, run)
     }
 
-    /// Runs a command on the index of each file, and prints those that are rows of a table in one.
+    /// Runs a command on the index of each file, and prints files with a single tensor as one table.
     pub fn for_each_in_table(
         &self,
         table: &mut dyn FileTable<File>,
@@ -135,7 +137,7 @@ impl NamedInputs {
         expand(&self.files()).len() == 1
     }
 
-    /// Runs a command on each file, which `open` opens as the format that it is given.
+    /// Runs a command on each file, opened by `open` in the given format.
     pub fn for_each<O>(
         &self,
         open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
@@ -146,7 +148,7 @@ impl NamedInputs {
         for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), None, json, out, run)
     }
 
-    /// Runs a command on each file, and prints those that are rows of a table in one.
+    /// Runs a command on each file, and prints files with a single tensor as one table.
     pub fn for_each_in_table<O>(
         &self,
         open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
@@ -177,7 +179,7 @@ impl NamedInputs {
         }
         let (exists, is_named_so) = (path.exists(), has_extension(path));
         let is_relative = matches!(path.components().next(), Some(Component::Normal(_)));
-        // Files that are named as such are the usual case.
+        // Explicitly named files are the usual case.
         if exists == is_named_so || !is_relative {
             return exists;
         }
@@ -197,11 +199,11 @@ impl NamedInputs {
     }
 }
 
-/// A command on one of several files, which is open.
+/// A command on one of several open files.
 pub type OnFile<'a, O> = dyn FnMut(&Path, O, &mut Printer<'_, '_>) -> Outcome + 'a;
 
-/// A table of several files that have one tensor each, and no name for it, as numpy's `.npy` files. Each is a row, with
-/// the file as the name.
+/// A table of files with one unnamed tensor each, such as numpy's `.npy` files. Each file is a row, under the name of
+/// the file.
 pub trait FileTable<O> {
     /// Adds a file, or returns it if it is not a row.
     fn add(&mut self, path: &Path, file: O) -> Outcome<Result<Verdict, O>>;
@@ -209,7 +211,7 @@ pub trait FileTable<O> {
     /// Returns whether rows were added since the last ones were printed.
     fn has_rows(&self) -> bool;
 
-    /// Prints the rows that were added.
+    /// Prints the added rows.
     fn print(&mut self, out: &mut Stdout) -> Outcome<()>;
 }
 
@@ -225,7 +227,7 @@ pub enum Printer<'a, 'o> {
     Json(&'a mut JsonList<'o>),
 }
 
-/// The item of a file that could not be read.
+/// The item for an unreadable file.
 #[derive(Serialize)]
 pub struct Unread {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -233,8 +235,8 @@ pub struct Unread {
     pub error: String,
 }
 
-/// Opens each file, and those in directories, and runs a command on it. If there are several, a line with its path
-/// precedes the text of each, except for the rows of a table.
+/// Opens each file, also inside directories, and runs a command on it. With several files, a line with the path
+/// precedes the text of each, except for rows of the table.
 fn for_each_file<O>(
     files: &[PathBuf],
     open: &mut dyn FnMut(&Path) -> Outcome<O>,
@@ -265,7 +267,7 @@ fn for_each_file<O>(
     let mut table = table.filter(|_| has_titles);
     let outcome = for_each(paths, |path| {
         let path = path?;
-        // Text that was printed appears before the messages of this file.
+        // Earlier output appears before the messages of this file.
         out.flush()?;
         let mut file = open(&path)?;
         if let Some(table) = &mut table {
@@ -302,7 +304,7 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
             continue;
         }
         match files_in(path).at(path) {
-            // The library tells what it is.
+            // The library explains what it is.
             Ok(files) if files.is_empty() && path.join("data.pkl").is_file() => expanded.push(Ok(path.clone())),
             Ok(files) if files.is_empty() => {
                 let empty = io::Error::new(io::ErrorKind::NotFound, "is a directory without tensor files");
@@ -333,7 +335,7 @@ pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     Ok(expanded.collect::<Outcome<Vec<_>>>()?.concat())
 }
 
-/// Returns the files that are opened together with the first part of their model, which is among `paths` too.
+/// Returns the files opened together with the first part of their model, if it is among `paths` too.
 pub fn other_parts(paths: &[PathBuf]) -> HashSet<PathBuf> {
     let is_first = |path: &&PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -348,20 +350,20 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
     let is_tensor_file = |path: &PathBuf| (has_extension(path) || is_index(path)) && path.is_file();
     let mut files: Vec<PathBuf> = entries.into_iter().filter(is_tensor_file).collect();
-    // The shards of an index that cannot be read are read one by one.
+    // The shards of an unreadable index are read one by one.
     let indexes = files.iter().filter(|path| is_index(path));
     let shards: HashSet<PathBuf> =
         indexes.filter_map(|path| options().open(path).ok()).flat_map(|file| file.shards().to_vec()).collect();
     files.retain(|path| !shards.contains(path));
     if files.is_empty() {
-        // The file of a checkpoint may have an extension that other files have too.
+        // The file of a checkpoint may have an ambiguous extension.
         files.extend(options().open(folder).ok().and_then(|file| file.path().map(Path::to_owned)));
     }
     files.sort_unstable();
     Ok(files)
 }
 
-/// Returns whether a path is that of an index of shards.
+/// Returns whether a path leads to an index of shards.
 fn is_index(path: &Path) -> bool {
     let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     name.strip_suffix(".index.json").is_some_and(|file| has_extension(Path::new(file)) || file.ends_with(".bin"))
@@ -373,12 +375,12 @@ fn has_extension(path: &Path) -> bool {
     FORMATS.iter().flat_map(|format| format.extensions).any(|own| extension.eq_ignore_ascii_case(own))
 }
 
-/// Returns a parser that accepts the names of formats.
+/// Returns a parser for the names of formats.
 pub fn format_names() -> PossibleValuesParser {
     PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
 }
 
-/// Returns a parser that accepts the names of formats that can be written.
+/// Returns a parser for the names of writable formats.
 pub fn written_format_names() -> PossibleValuesParser {
     let written = FORMATS.iter().filter(|format| !format.read_only);
     PossibleValuesParser::new(written.map(|format| format.name))
@@ -387,12 +389,12 @@ pub fn written_format_names() -> PossibleValuesParser {
 /// The most bytes of memory for tensors; 0 for the limit of the library.
 static MAX_MEMORY: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the most bytes of memory for the tensors of a file, for all files that are opened from now on.
+/// Sets the maximum memory for the tensors of a file in bytes, for all files opened from now on.
 pub fn set_max_memory(bytes: Option<u64>) {
     MAX_MEMORY.store(bytes.unwrap_or(0), Ordering::Relaxed);
 }
 
-/// Returns the options that all files are opened with.
+/// Returns the options for opening all files.
 fn options() -> OpenOptions {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.
     let options = OpenOptions::new().backend(Backend::Positioned);
@@ -402,10 +404,10 @@ fn options() -> OpenOptions {
     }
 }
 
-/// The place where a command tells the warnings of a file.
+/// Where a command reports the warnings of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warnings {
-    /// They are printed when the file is opened, unless they are of a kind that does not matter to its tensors.
+    /// They are printed when the file is opened, unless their kind does not affect its tensors.
     StandardError,
     /// The command lists all of them among its results.
     Results,
@@ -416,13 +418,13 @@ pub fn open(path: &Path, from: Option<&str>) -> Outcome<File> {
     open_for(path, from, Warnings::StandardError, None)
 }
 
-/// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file is
-/// one that cannot be read in order.
+/// Opens a file as [`open`] does. The tensors of a stream are sent to `sink` instead of being held, unless the file
+/// cannot be read in order.
 pub fn open_in_order(path: &Path, from: Option<&str>, warnings: Warnings, sink: &mut dyn TensorSink) -> Outcome<File> {
     open_for(path, from, warnings, Some(sink))
 }
 
-/// A sink of which only the index is needed.
+/// A sink for reading only the index.
 struct PassOver;
 
 impl TensorSink for PassOver {
@@ -439,7 +441,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
     let file = match is_stdin(path) {
         true => open_stdin(&options, sink),
         false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
-        // The path in the error is that of a file if a directory is opened.
+        // For a directory, the path in the error is the path of a file in it.
         false => options.open(path).map_err(|error| {
             let index = error.path().unwrap_or(path).to_owned();
             Failure::from_error(index.display(), &error)
@@ -455,7 +457,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
     Ok(file)
 }
 
-/// Opens standard input, and reads its index. A file is read as any other.
+/// Opens standard input, and reads its index. A regular file is read like any other.
 fn open_stdin(options: &OpenOptions, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
     let name = display_name(Path::new("-"));
     let mut stdin = io::stdin().lock();
@@ -466,7 +468,7 @@ fn open_stdin(options: &OpenOptions, sink: Option<&mut dyn TensorSink>) -> Outco
     open_stream(&mut stdin, name, options, sink)
 }
 
-/// Returns whether a path is that of a pipe, as a shell makes for `<(command)`, or of a device.
+/// Returns whether a path leads to a pipe, such as from the shell's `<(command)`, or to a device.
 pub fn is_stream(path: &Path) -> bool {
     #[cfg(unix)]
     {
@@ -512,17 +514,18 @@ fn open_stream(
     }
 }
 
-/// Returns whether standard input is a file that is read from its start.
+/// Returns whether standard input is a file at its start.
 #[cfg(unix)]
 fn is_file_from_start(stdin: &io::StdinLock<'_>) -> bool {
     use std::io::Seek;
     use std::os::fd::AsFd;
 
-    // The position is that of the whole process, and of others that have the file open, so it is only looked at.
+    // The position is shared by the whole process, and by other processes with the same open file, so it is only
+    // queried.
     stdin.as_fd().try_clone_to_owned().map(fs::File::from).is_ok_and(|mut file| {
         file.metadata().is_ok_and(|metadata| metadata.is_file())
             && file.stream_position().is_ok_and(|position| position == 0)
-            // It may be a file that this user cannot open again.
+            // This user may not be allowed to open the file again.
             && fs::File::open("/dev/stdin").is_ok()
     })
 }
@@ -541,7 +544,7 @@ impl Read for WatchedReader<'_> {
     }
 }
 
-/// A reader that holds its beginning, so that it can be read again, until it is known that the tensors come in order.
+/// A reader that holds its beginning for a second read, until the tensors are known to come in order.
 struct Repeatable<'a> {
     reader: &'a mut dyn Read,
     begin: Held,
@@ -568,8 +571,7 @@ struct Held {
 }
 
 impl Held {
-    /// The most bytes that are held in memory. Where a file cannot be opened again without a name, there is no other
-    /// place.
+    /// The maximum bytes held in memory. Where an unnamed file cannot be opened again, there is no other place.
     const IN_MEMORY: usize = if cfg!(unix) { 64 << 20 } else { usize::MAX };
 
     fn write(&mut self, bytes: &[u8]) -> Outcome<()> {
@@ -611,7 +613,7 @@ impl Held {
     }
 }
 
-/// Creates a file that has no name, so that nothing is left of it when the program ends in any way.
+/// Creates an unnamed file, so that nothing is left of it however the program ends.
 fn unnamed_file(folder: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);

@@ -1,4 +1,4 @@
-//! Arguments that several commands have.
+//! Arguments common to several commands.
 
 mod cast;
 mod complete;

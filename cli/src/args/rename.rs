@@ -1,3 +1,5 @@
+//! The arguments for new names of tensors.
+
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -25,10 +27,10 @@ pub struct Rename {
     renames: Vec<RenameRule>,
 }
 
-/// The names that tensors without names get.
+/// The names for unnamed tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unnamed {
-    /// The positions among all tensors that are written, of which the first has this number.
+    /// Positions among all written tensors, starting at this number.
     Numbered(usize),
     /// The name of the file without its extension.
     AfterFile,
@@ -41,9 +43,9 @@ pub struct NewNames {
     pub names: Vec<String>,
     /// The names without the rules.
     old_names: Vec<String>,
-    /// The positions of the tensors that are written.
+    /// The positions of the written tensors.
     pub chosen: Vec<usize>,
-    /// The names that are those of the file.
+    /// The names taken from the path of the file.
     after_file: Vec<String>,
 }
 
@@ -53,9 +55,9 @@ impl Rename {
         self.renames.is_empty()
     }
 
-    /// Returns the names that the tensors of files have in a new file, for each file.
+    /// Returns the new names for the tensors of files, for each file.
     ///
-    /// Fails if a rule renames no tensor. [`NewNames::expect_unique`] checks that names stay different.
+    /// Fails if a rule renames no tensor. [`NewNames::expect_unique`] checks that names stay distinct.
     pub fn new_names(
         &self,
         files: &[(&File, &Path)],
@@ -115,7 +117,7 @@ impl Rename {
 }
 
 impl NewNames {
-    /// Returns a message that says which names are those of files, if some are.
+    /// Returns a message listing the names taken from files, if any.
     pub fn note(all: &[Self]) -> Option<String> {
         let names: Vec<String> = all.iter().flat_map(|new| new.after_file.iter().cloned()).collect();
         match (names.len(), quoted(&names)) {
@@ -125,8 +127,8 @@ impl NewNames {
         }
     }
 
-    /// Fails if one of the tensors at these positions gets the name of another. Names that several tensors have
-    /// already, as in some streams, are left to the writer.
+    /// Fails if one of these tensors gets the name of another. Names repeated already, as in some streams, are left to
+    /// the writer.
     pub fn expect_unique(&self, path: &Path, positions: &[usize]) -> Outcome<()> {
         let mut old_names = HashMap::new();
         for position in positions {

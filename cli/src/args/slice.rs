@@ -1,3 +1,5 @@
+//! Slices in numpy's notation, such as `0:8, :, ::-1, ..., 3`.
+
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
@@ -25,7 +27,7 @@ pub struct Axis {
     pub step: isize,
     /// The number of indices.
     pub count: usize,
-    /// Set if the slice names a single index, which removes the dim.
+    /// Set for a single index, which removes the dim.
     pub drop: bool,
 }
 
@@ -92,7 +94,7 @@ impl Slice {
 }
 
 impl SliceItem {
-    /// Applies the item to dim `at`, which has `len` indices.
+    /// Applies the item to a dim with `len` indices.
     fn axis(self, i: usize, len: usize) -> Outcome<Axis> {
         match self {
             Self::Index(index) => {
@@ -182,7 +184,7 @@ impl fmt::Display for Slice {
 mod tests {
     use super::*;
 
-    /// Returns the indices that a slice selects from a dim.
+    /// Returns the indices of a dim selected by a slice.
     fn indices(text: &str, dim: usize) -> Vec<usize> {
         let axis = text.parse::<Slice>().unwrap().axes(&[dim]).unwrap()[0];
         let indices: Vec<usize> = (0..axis.count).map(|i| axis.index(i)).collect();

@@ -1,3 +1,5 @@
+//! The arguments of commands that write files.
+
 use std::fs;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -52,10 +54,9 @@ pub struct WriteArgs {
 }
 
 impl WriteArgs {
-    /// Returns the names for tensors without names in a file of `format`. `is_named` is set if other tensors have
-    /// names.
+    /// Returns the names for unnamed tensors in a file of `format`. `is_named` is set if other tensors have names.
     ///
-    /// Formats without names store those of files only if they store names anyway, in an additional tensor.
+    /// Formats without names store names taken from files only if they store names anyway, in an additional tensor.
     pub fn unnamed(&self, format: &Format, is_named: bool) -> Unnamed {
         let stores_names = match self.names {
             Some(Names::Embed) => true,
@@ -196,7 +197,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => None,
     };
     let unit = unit.ok_or("expected a size, such as 5GB, 512MiB or 1000")?;
-    // All digits, so that a number that does not parse is too large.
+    // All digits, so parsing only fails if the number is too large.
     let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
     match bytes {
         Some(0) => Err("expected a size of at least 1 byte, such as 5GB".to_owned()),

@@ -46,7 +46,8 @@ impl Append {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
         let path = file_at(&self.file)?;
-        // Otherwise two commands would read the same old file, and the later one would drop what the other added.
+        // Otherwise two commands would read the same old file, and the later one would drop the tensors added by the
+        // other.
         let is_written = !self.write.dry_run && !is_stdin(&path);
         let _lock = is_written.then(|| FileLock::acquire(&path).at(&path)).transpose()?;
         let file = open(&path, None)?;
@@ -80,7 +81,7 @@ impl Append {
         Ok(Verdict::Pass)
     }
 
-    /// Returns the names for tensors without names. In a file without names they follow the others.
+    /// Returns the names for unnamed tensors. In a file without names, their positions follow the existing ones.
     fn unnamed(&self, file: &File) -> Unnamed {
         let is_named = file.tensors().any(|tensor| tensor.has_name());
         match self.write.unnamed(file.format(), is_named) {

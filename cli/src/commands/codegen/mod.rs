@@ -1,4 +1,4 @@
-//! Generates the Rust structs that load a file.
+//! Generates Rust structs for loading a file.
 //!
 //! ```text
 //! names and infos -> tree: branches at dots -> unify: lists, and the type of their items
@@ -76,7 +76,7 @@ Examples:
   tensorfile codegen --views model.btf
   tensorfile codegen --cast f32 --filter 'encoder.*' model.safetensors";
 
-/// Parses a dtype of floats that Rust or the library computes with.
+/// Parses a float dtype that Rust or the library can compute with.
 fn parse_float(name: &str) -> Result<Dtype, &'static str> {
     let floats = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
     floats.into_iter().find(|dtype| dtype.name() == name).ok_or("expected f16, bf16, f32 or f64")
@@ -169,7 +169,7 @@ struct Generated<'a> {
     code: &'a str,
 }
 
-/// Dtypes whose arrays cannot all be borrowed from the file.
+/// Dtypes with arrays that cannot all be borrowed from the file.
 #[derive(Debug, Default)]
 struct Owned {
     dtypes: Vec<Dtype>,

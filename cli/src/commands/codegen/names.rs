@@ -10,10 +10,10 @@ const KEYWORDS: &[&str] = &[
     "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Keywords that cannot be raw identifiers.
+/// Keywords not allowed as raw identifiers.
 const NOT_RAW: &[&str] = &["_", "crate", "self", "Self", "super"];
 
-/// Types that the generated code may use.
+/// Type names used in generated code.
 pub const TYPES: &[&str] = &[
     "Array0",
     "Array1",
@@ -69,7 +69,7 @@ pub fn snake(segment: &str) -> String {
     }
 }
 
-/// Converts a segment to camel case, for a struct. The result may be a name that a struct cannot have.
+/// Converts a segment to camel case, for a struct. The result may be invalid as the name of a struct.
 pub fn camel(segment: &str) -> String {
     let capitalized = |word: &str| {
         let word = word.to_lowercase();
@@ -98,7 +98,7 @@ pub fn words(segment: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether an identifier keeps a character.
 ///
-/// Rust allows more letters, but it normalizes identifiers. These are not changed by that.
+/// Rust allows more letters, but it normalizes identifiers. These letters are unaffected.
 fn is_letter(c: char) -> bool {
     let is_plain = matches!(c,
         '\u{00c0}'..='\u{024f}' | '\u{0386}'..='\u{03ff}' | '\u{0400}'..='\u{0481}' | '\u{048a}'..='\u{052f}'
@@ -118,10 +118,10 @@ pub fn singular(name: &str) -> &str {
     &name[..name.len() - cut]
 }
 
-/// Names that are in use.
+/// Used names.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// The last number that was added to each name.
+    /// The last number appended to each name.
     names: HashMap<String, usize>,
 }
 

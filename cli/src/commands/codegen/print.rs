@@ -1,3 +1,5 @@
+//! Prints structs as Rust code.
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -14,13 +16,13 @@ pub struct Style<'a> {
     pub root: &'a str,
     /// Borrow arrays from the file.
     pub views: bool,
-    /// The dtypes whose arrays are owned nevertheless.
+    /// Dtypes whose arrays are owned nevertheless.
     pub owned: &'a [Dtype],
-    /// The dtype that floats are cast to, which cannot be borrowed.
+    /// The target dtype of floats. Cast arrays cannot be borrowed.
     pub cast: Option<Dtype>,
     /// Require the shapes of this file.
     pub shapes: bool,
-    /// Skip tensors of the file that have no field.
+    /// Skip tensors without a field.
     pub allow_unknown: bool,
     /// The documentation of the outermost struct.
     pub docs: &'a [String],
@@ -28,10 +30,10 @@ pub struct Style<'a> {
 
 /// The line width of rustfmt.
 const WIDTH: usize = 100;
-/// The width of the arguments of an attribute from which rustfmt breaks them.
+/// The width of an attribute's arguments from which rustfmt breaks the line.
 const ATTRIBUTE_WIDTH: usize = 70;
 
-/// Generates the code that declares the structs.
+/// Generates the code of the structs.
 pub fn print(structs: &Structs, style: &Style<'_>) -> String {
     let names = struct_names(structs, style.root);
     let mut printer =
@@ -129,7 +131,7 @@ impl StructPrinter<'_> {
     fn attributes(&self, attributes: &[String], text: &mut String) {
         let arguments = attributes.join(", ");
         let line = format!("    #[tensor({arguments})]");
-        // rustfmt keeps a single argument on its line if that fits.
+        // rustfmt keeps a single argument on its line if it fits.
         let is_long = arguments.chars().count() > ATTRIBUTE_WIDTH && attributes.len() > 1;
         if is_long || line.chars().count() > WIDTH {
             push(text, "    #[tensor(");
@@ -205,10 +207,10 @@ impl StructPrinter<'_> {
     }
 }
 
-/// Returns the attribute that requires the known dims of an array.
+/// Returns the attribute for the known dims of an array.
 fn attribute(leaf: &Leaf) -> Option<String> {
     let is_known = leaf.dims.as_ref()?.iter().any(Option::is_some);
-    // A dtype without an element is that of a `Tensor`, whose shape is not required.
+    // A dtype without an element becomes a `Tensor`, which takes no shape.
     let is_array = matches!(leaf.kind, Kind::Dense(dtype) if element(dtype).is_some());
     (is_known && is_array).then(|| format!("shape = {}", leaf.shape()))
 }
@@ -217,7 +219,7 @@ fn push(text: &mut String, line: &str) {
     writeln!(text, "{line}").expect("writing to a `String` does not fail");
 }
 
-/// Returns the Rust type of an element, as a path that needs no import.
+/// Returns the Rust type of an element, as a path without an import.
 fn element(dtype: Dtype) -> Option<&'static str> {
     use tensorfile::Dtype;
 

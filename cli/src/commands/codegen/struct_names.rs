@@ -22,7 +22,7 @@ pub fn struct_names(structs: &Structs, root: &str) -> Vec<(usize, String)> {
     namer.names
 }
 
-/// Converts the name of a field to that of a struct, unless it is a number.
+/// Converts the name of a field to the name of a struct, unless it is a number.
 fn name_from_field(field: &Field) -> Option<String> {
     let segment = field.name.as_deref()?.rsplit('.').next().filter(|segment| index(segment).is_none())?;
     let name = camel(segment);
@@ -53,7 +53,7 @@ impl Namer<'_> {
         }
     }
 
-    /// Returns the name of a struct that is used in the struct `outer`.
+    /// Returns the name of a struct used in the struct `outer`.
     fn name(&self, i: usize, outer: &str) -> String {
         let uses = &self.uses[i];
         let name = match uses.len() {
@@ -101,7 +101,7 @@ fn usual_name(known: &Struct) -> Option<String> {
     known.fields.iter().all(is_usual).then(|| name.to_owned())
 }
 
-/// Returns the name from the only field of a struct, if that holds another struct.
+/// Returns the name from the only field of a struct, if the field holds another struct.
 fn name_from_only_field(known: &Struct) -> Option<String> {
     match known.fields.as_slice() {
         [field] => field.ty.struct_index().and_then(|_| name_from_field(field)),

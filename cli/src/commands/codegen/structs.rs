@@ -1,3 +1,5 @@
+//! Collects the structs for a tree of names, each once.
+
 use std::collections::{BTreeSet, HashMap};
 
 use super::names::{Taken, snake};
@@ -32,7 +34,7 @@ pub struct Field {
 /// The type of a field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
-    /// A tensor, with its rank if that is always the same.
+    /// A tensor, with its rank if it is always the same.
     Tensor(Kind, Option<usize>),
     /// The struct at this index.
     Struct(usize),
@@ -71,7 +73,7 @@ impl Structs {
         structs
     }
 
-    /// Adds the struct with these fields, if there is none, and returns its index.
+    /// Adds the struct with these fields, unless it exists, and returns its index.
     fn add(&mut self, fields: &Fields) -> usize {
         let converted = self.fields(fields);
         let signature = converted.iter().map(|field| (field.name.clone(), field.ty.clone())).collect();
@@ -124,7 +126,7 @@ impl Structs {
 }
 
 impl Struct {
-    /// Keeps only the properties of tensors that hold for an equal struct too.
+    /// Keeps only the properties of tensors shared with an equal struct.
     fn unify(&mut self, others: &[Field]) {
         let others: HashMap<_, _> = others.iter().map(|field| (&field.name, &field.leaf)).collect();
         for field in &mut self.fields {

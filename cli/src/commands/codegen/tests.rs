@@ -153,7 +153,7 @@ fn converts_names_to_identifiers() {
         pub w: Array1<i8>,
     }
     pub struct X {
-        /// Tensors whose names no field can have.
+        /// Tensors with names impossible for fields.
         #[tensor(flatten)]
         pub others: TensorMap,
     }
@@ -298,7 +298,7 @@ fn a_list_of_which_an_item_is_left_out_has_fields() {
     "#);
 }
 
-/// A field cannot be found by a name that is that of a tensor too.
+/// A field cannot be found by a name if a tensor has the same name.
 #[test]
 fn tensors_below_the_name_of_one_that_is_left_out_are_in_no_struct() {
     let mut tree = Node::default();

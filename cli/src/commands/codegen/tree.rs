@@ -1,4 +1,4 @@
-//! The names of a file as a tree that branches at dots.
+//! The names of a file as a tree, with a level for each segment.
 
 use std::fmt;
 
@@ -9,25 +9,25 @@ use tensorfile::{Dtype, Layout, TensorInfo};
 /// A prefix of names.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// The tensor whose name is the prefix itself.
+    /// The tensor named by the prefix itself.
     pub tensor: Option<Leaf>,
     /// The next segments, in the order of the file.
     pub below: IndexMap<String, Node>,
-    /// Set if there are tensors below whose names no field can have.
+    /// Set if there are tensors below with names impossible for fields.
     pub has_others: bool,
-    /// Set if there are tensors below that the structs leave out, so that a list or a map would take too much.
+    /// Set if the structs leave out tensors below, so that a list or a map would take too much.
     pub has_left_out: bool,
-    /// Set if the prefix itself is the name of a tensor that the structs leave out.
+    /// Set if the prefix itself names a tensor left out by the structs.
     pub is_left_out: bool,
 }
 
-/// The maximum number of segments that become structs; the rest of a longer name is the name of a field.
+/// The maximum number of segments turned into structs; the rest of a longer name is the name of a field.
 ///
 /// Larger than models need, and small enough for the deserializer and for compile times.
 const MAX_DEPTH: usize = 12;
 
 impl Node {
-    /// Adds a tensor below this node, which is the root.
+    /// Adds a tensor below this node, the root.
     pub fn insert(&mut self, name: &str, leaf: Leaf) {
         let mut node = self;
         for segment in segments(name) {
@@ -40,7 +40,7 @@ impl Node {
         node.tensor = Some(leaf);
     }
 
-    /// Marks the node of which a tensor is left out. All others are inserted already.
+    /// Marks the node of a tensor that is left out, after all other tensors were inserted.
     pub fn leave_out(&mut self, name: &str) {
         let mut node = self;
         for segment in segments(name) {
@@ -64,26 +64,26 @@ fn is_field_name(name: &str) -> bool {
     !name.contains('\0') && !name.split('.').any(str::is_empty)
 }
 
-/// Parses a segment that is an index of a list.
+/// Parses a segment as a list index.
 pub fn index(segment: &str) -> Option<usize> {
     let has_no_leading_zeros = segment == "0" || segment.starts_with(|first| matches!(first, '1'..='9'));
     segment.parse().ok().filter(|_| has_no_leading_zeros)
 }
 
-/// The fewest digits of a number that is taken for an address, which counts nothing.
+/// The minimum number of digits in an address, as opposed to an index.
 const ADDRESS_DIGITS: usize = 9;
 
-/// Returns whether a segment looks like an address: old PyTorch keys the state of an optimizer by that of the
-/// parameter.
+/// Returns whether a segment looks like an address: old PyTorch keys the state of an optimizer by the parameter's
+/// address.
 pub fn is_address(segment: &str) -> bool {
     index(segment).is_some() && segment.len() >= ADDRESS_DIGITS
 }
 
-/// The common properties of the tensors that one field loads.
+/// The common properties of the tensors in one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
     pub kind: Kind,
-    /// The dims, with `None` for dims that differ; `None` if the ranks differ.
+    /// The dims, with `None` for varying dims; `None` if the ranks differ.
     pub dims: Option<Vec<Option<usize>>>,
     /// Set if the elements are cast to the dtype of `kind`.
     pub is_cast: bool,
@@ -91,13 +91,13 @@ pub struct Leaf {
     pub dtype: Option<Dtype>,
 }
 
-/// The kind of a tensor, which with the rank determines the type of a field.
+/// The kind of a tensor. With the rank, it determines the type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Dense(Dtype),
     Sparse(Dtype),
     Blob,
-    /// A dtype that the library does not know, of which there are only the bytes.
+    /// A dtype unknown to the library, accessible only as bytes.
     Unknown,
     /// Several kinds, or one without a type in the library.
     Any,
@@ -118,7 +118,7 @@ impl Leaf {
         Self { kind: cast.map_or(kind, Kind::Dense), dims, is_cast: cast.is_some(), dtype: Some(info.dtype) }
     }
 
-    /// Keeps only the properties that both have.
+    /// Keeps only the common properties.
     pub fn unify(&mut self, other: &Self) {
         if self.kind != other.kind {
             self.kind = Kind::Any;

@@ -19,7 +19,7 @@ pub struct Fields {
     /// Fields by name. A name may contain dots.
     pub named: IndexMap<String, UnifiedField>,
     pub numbered: Option<Numbered>,
-    /// Set if there are tensors whose names no field can have.
+    /// Set if there are tensors with names impossible for fields.
     pub has_others: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct UnifiedField {
     pub is_optional: bool,
 }
 
-/// Content of one type whose names are numbers.
+/// Content of one type, named by numbers.
 #[derive(Debug, Clone)]
 pub struct Numbered {
     pub item: Box<Content>,
@@ -78,7 +78,7 @@ impl Fields {
         self.numbered.as_ref().filter(|_| self.named.is_empty() && !self.has_others)
     }
 
-    /// Extends the fields so that they also hold `other`. Returns whether that is possible; if not, `self` is unusable.
+    /// Extends the fields to hold `other` too. Returns whether this is possible; if not, `self` is unusable.
     fn unify(&mut self, other: &Self) -> bool {
         if !self.may_lack(other) || !other.may_lack(self) {
             return false;
@@ -107,7 +107,7 @@ impl Fields {
     }
 
     /// Returns whether the additional fields of `other` would be found absent in `self`. A field is present if there is
-    /// a tensor with its name, or one below it.
+    /// a tensor with its name, or below it.
     fn may_lack(&self, other: &Self) -> bool {
         let mut prefixes = HashSet::new();
         for name in self.named.keys() {
@@ -141,7 +141,7 @@ impl Fields {
 /// A segment of names.
 enum Child {
     One(Content),
-    /// A tensor, unless it is left out, and other tensors below its name.
+    /// A tensor, unless it is left out, and tensors below its name.
     Both(Option<Leaf>, Fields),
 }
 
@@ -156,9 +156,9 @@ impl Child {
 }
 
 impl Numbered {
-    /// Returns the children whose names are numbers.
+    /// Returns the children named by numbers.
     ///
-    /// Without gaps, they are the items of a list; fields that some items lack are optional. With gaps, they are the
+    /// Without gaps, they are the items of a list; fields missing from some items are optional. With gaps, they are the
     /// values of a map, which must all have the same type, unless they are addresses.
     fn of(children: &[(String, Child)], has_others: bool) -> Option<Self> {
         let numbers = children.iter().filter_map(|(name, child)| Some((index(name)?, child)));
@@ -185,7 +185,7 @@ impl Numbered {
 }
 
 impl Content {
-    /// Extends the type so that it also holds `other`. Returns whether that is possible; if not, `self` is unusable.
+    /// Extends the type to hold `other` too. Returns whether this is possible; if not, `self` is unusable.
     fn unify(&mut self, other: &Self) -> bool {
         match (self, other) {
             (Self::Tensor(leaf), Self::Tensor(other)) => {

@@ -38,11 +38,11 @@ fn parse(text: &str) -> Result<f64, String> {
 /// The differences between the values of two tensors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ValueDiff {
-    /// The number of elements that differ.
+    /// The number of differing elements.
     pub differing: u64,
-    /// The number of elements compared; of sparse tensors, the coordinates that either of them stores.
+    /// The number of elements compared; for sparse tensors, the coordinates stored by either of them.
     pub of: u64,
-    /// The number of differing elements of which one is NaN or infinite.
+    /// The number of differing elements with a NaN or an infinity.
     not_finite: u64,
     first: Option<DifferingElement>,
     first_not_finite: Option<DifferingElement>,
@@ -83,7 +83,7 @@ impl Serialize for ValueDiff {
     }
 }
 
-/// An element that differs.
+/// A differing element.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct DifferingElement {
     index: Vec<u64>,
@@ -107,13 +107,13 @@ fn as_scalar<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Err
     Scalar::from(*number).serialize(serializer)
 }
 
-/// The number of elements that are compared at once, for every dtype.
+/// The number of elements compared at once, for every dtype.
 pub const PIECE: usize = 1 << 17;
 
 /// Fills memory with the bytes of both tensors, each from an offset on.
 pub type ReadBoth<'r> = &'r (dyn Fn(u64, &mut [u8], u64, &mut [u8]) -> Outcome<()> + Sync);
 
-/// Compares dense tensors that are read in pieces.
+/// Compares dense tensors, read in pieces.
 #[derive(Debug, Clone)]
 pub struct Comparison<'a> {
     dtypes: [Dtype; 2],
@@ -123,7 +123,7 @@ pub struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Starts to compare tensors of one shape whose dtypes [are comparable](are_comparable).
+    /// Starts to compare tensors of equal shape and [comparable](are_comparable) dtypes.
     pub fn new(dtypes: [Dtype; 2], shape: &'a [usize], tolerance: Tolerance) -> Self {
         Self { dtypes, shape, tolerance, diff: ValueDiff::default() }
     }
@@ -138,7 +138,7 @@ impl<'a> Comparison<'a> {
         until_first: bool,
         advance: &mut dyn FnMut(usize),
     ) -> Outcome<ValueDiff> {
-        // The bytes of a number of elements, of which only the last piece may have fewer than fill a block.
+        // The length of a number of elements in bytes. Only the last piece may end with a partial block.
         let bytes = |elements| self.dtypes.map(|dtype| dtype.bytes_for(elements).unwrap_or_default());
         let (next, done, stop) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
         let compare = |advance: &mut dyn FnMut(usize)| {
@@ -187,7 +187,7 @@ impl<'a> Comparison<'a> {
 
     /// Compares the next elements, the same number of both tensors.
     pub fn update(&mut self, a: &[u8], b: &[u8]) {
-        /// The number of elements that are skipped at once if their bytes are equal.
+        /// The number of elements skipped at once if their bytes are equal.
         const BLOCK: usize = 256;
         let [size_a, size_b] = self.dtypes.map(Dtype::block_bytes);
         let same_dtype = self.dtypes[0] == self.dtypes[1];
@@ -205,8 +205,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares blocks of several elements, whose values are not known. The index of a difference is that of the first
-    /// one.
+    /// Compares blocks of several elements, whose values are unknown. The index of a difference is the index of the
+    /// block's first element.
     fn update_blocks(&mut self, a: &[u8], b: &[u8]) {
         let (size, elements) = (self.dtypes[0].block_bytes(), self.dtypes[0].block_elements() as u64);
         for (i, _) in a.chunks_exact(size).zip(b.chunks_exact(size)).enumerate().filter(|(_, (a, b))| a != b) {
@@ -215,7 +215,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares the elements that are `at` positions after those already counted.
+    /// Compares the elements `i` positions after those already counted.
     fn compare(&mut self, i: usize, a: Scalar, b: Scalar) {
         let Some(gap) = gap(self.dtypes, a, b, self.tolerance) else { return };
         let (i, shape) = (self.diff.of + i as u64, self.shape);
@@ -232,7 +232,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Compares sparse tensors of one shape by their stored elements. An element that only one of them stores is a
+/// Compares sparse tensors of equal shape by their stored elements. An element stored by only one of them is a
 /// difference, even if it is zero.
 pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff {
     let dtypes = [a.dtype(), b.dtype()];
@@ -260,7 +260,7 @@ pub fn compare_sparse(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> ValueDiff
     }
 }
 
-/// Returns whether elements of these dtypes can be compared. Bits that are not numbers compare only with the same
+/// Returns whether elements of these dtypes can be compared. Bits without a numeric meaning compare only with the same
 /// dtype.
 pub fn are_comparable(dtypes: [Dtype; 2]) -> bool {
     dtypes[0] == dtypes[1] || !dtypes.iter().any(|dtype| dtype.is_opaque())
@@ -307,7 +307,7 @@ fn complex_gap(a: (f64, f64), b: (f64, f64), tolerance: Tolerance) -> Option<Gap
 }
 
 impl Tolerance {
-    /// Returns the gap between two numbers, the second of which is `b`, unless it is tolerated.
+    /// Returns the gap between two numbers, unless it is tolerated. `b` is the second number.
     fn gap(self, difference: f64, b: f64) -> Option<Gap> {
         match difference.is_finite() {
             true if difference <= self.atol + self.rtol * b.abs() => None,
@@ -330,7 +330,7 @@ fn mixed_difference(integer: i128, float: f64) -> Option<f64> {
 }
 
 impl ValueDiff {
-    /// Adds an element that differs. `place` is only called if the element is kept.
+    /// Adds a differing element. `place` is only called if the element is kept.
     fn add(&mut self, gap: Gap, place: impl Fn() -> DifferingElement) {
         self.differing += 1;
         if self.first.is_none() {
@@ -363,7 +363,7 @@ impl ValueDiff {
         }
     }
 
-    /// Returns the largest difference, which is infinite if a number became NaN or infinite.
+    /// Returns the largest difference, infinite if a number became NaN or infinite.
     pub fn max_abs(&self) -> Option<f64> {
         let infinite = self.first_not_finite.as_ref().map(|_| f64::INFINITY);
         infinite.or_else(|| self.max_abs.as_ref().map(|extreme| extreme.difference))
@@ -410,7 +410,7 @@ fn raise(extreme: &mut Option<Extreme>, difference: f64, place: impl Fn() -> Dif
 }
 
 impl DifferingElement {
-    /// Describes the place and the elements, which have this difference.
+    /// Describes the place, the elements and their difference.
     fn phrase(&self, difference: Option<(f64, Measure)>) -> String {
         let Self { index, a, b } = self;
         let text = |value: Option<Scalar>| value.map_or_else(|| "missing".to_owned(), |value| value.to_string());
@@ -433,8 +433,8 @@ enum Measure {
     Relative,
 }
 
-/// Returns whether the texts of two elements differ, and by as much as the elements do. Those of narrow floats, or of
-/// two dtypes, may be the same, or others by a few digits.
+/// Returns whether the texts of two elements differ, and by as much as the elements do. For narrow floats, or for two
+/// dtypes, the texts may be equal, or differ by a few digits.
 fn differ_as_texts(values: [Option<Scalar>; 2], difference: Option<(f64, Measure)>) -> bool {
     let [Some(a), Some(b)] = values else { return true };
     let texts = [a, b].map(|value| value.to_string());

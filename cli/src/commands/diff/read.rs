@@ -1,4 +1,4 @@
-//! Reads dense tensors on a thread that stays a few pieces ahead, or one by one if the system has no thread.
+//! Reads dense tensors on a thread that stays a few pieces ahead, or one by one without threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::pieces::Pieces;
 /// The length of a chunk in bytes. It may hold many small tensors.
 const CHUNK: usize = 1 << 20;
 
-/// The number of chunks that are read ahead.
+/// The number of chunks to read ahead.
 const AHEAD: usize = 2;
 
-/// The elements of tensors, one tensor after the other, in row-major order.
+/// The elements of tensors in sequence, in row-major order.
 pub struct ElementStream<'f> {
     chunks: Chunks<'f>,
     chunk: Vec<u8>,
-    /// The bytes of `chunk` that were returned.
+    /// The number of bytes of `chunk` already returned.
     done: usize,
-    /// A piece that is in several chunks.
+    /// A piece spanning several chunks.
     joined: Vec<u8>,
 }
 
@@ -31,7 +31,7 @@ pub struct ElementStream<'f> {
 enum Chunks<'f> {
     /// A thread.
     Ahead(Receiver<Outcome<Vec<u8>>>),
-    /// The tensors from a position on, each of which is a chunk.
+    /// The tensors from a position on, each as a chunk.
     OneByOne { path: &'f Path, tensors: Arc<Vec<FileTensor<'f>>>, next: usize },
 }
 
@@ -52,7 +52,7 @@ impl Chunks<'_> {
 }
 
 impl ElementStream<'_> {
-    /// Returns the next bytes, which are fewer than `len` only at the end.
+    /// Returns the next bytes, fewer than `len` only at the end.
     pub fn next(&mut self, len: usize) -> Outcome<&[u8]> {
         let start = self.done;
         if self.chunk.len() - start >= len {
@@ -102,7 +102,7 @@ pub fn read_ahead<'scope>(
 }
 
 /// Adds a tensor to a chunk, which is sent when it is full and more comes. If the tensor cannot be read, its last bytes
-/// are not in the chunk, so that the failure comes in their place.
+/// are left out of the chunk, so that the failure comes in their place.
 fn send(tensor: FileTensor<'_>, chunk: &mut Vec<u8>, sender: &SyncSender<Outcome<Vec<u8>>>) -> tensorfile::Result<()> {
     let dropped = |_| Error::from(ErrorKind::Message("the receiver was dropped".to_owned()));
     let mut start = chunk.len();
