@@ -45,7 +45,7 @@ macro_rules! encodings {
             /// Returns the number, exactly.
             ///
             /// ```
-            #[doc = concat!("use tensorfile::", stringify!($scalar), ";")]
+            #[doc = concat!("use tensorfile::scalar::", stringify!($scalar), ";")]
             ///
             #[doc = concat!("assert_eq!(", stringify!($scalar), "::from_f32(2.0).map(", stringify!($scalar), "::to_f32), Some(2.0));")]
             /// ```
@@ -57,7 +57,7 @@ macro_rules! encodings {
             /// Returns the nearest element, ties to even. `None` if the number is beyond the largest one.
             ///
             /// ```
-            #[doc = concat!("use tensorfile::", stringify!($scalar), ";")]
+            #[doc = concat!("use tensorfile::scalar::", stringify!($scalar), ";")]
             ///
             #[doc = concat!("let rounded = ", stringify!($scalar), "::from_f32(1.01).map(", stringify!($scalar), "::to_f32);")]
             /// assert_eq!(rounded, Some(1.0));

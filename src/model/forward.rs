@@ -23,8 +23,8 @@ impl TensorSink for Forward<'_> {
         (self.each)(tensor, self.next)
     }
 
-    fn expect(&mut self, tensors: usize) {
-        self.next.expect(tensors);
+    fn expect(&mut self, tensors: usize) -> Result<()> {
+        self.next.expect(tensors)
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {

@@ -178,9 +178,15 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
-    /// Announces the approximate number of tensors, before the first one: the fields, items or entries of the value. By
-    /// default, nothing is done.
-    fn expect(&mut self, _tensors: usize) {}
+    /// Announces the number of fields, items or entries of the value, before the first tensor. It is about the number of
+    /// tensors. By default, nothing is done.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the sink. The sender stops, before it sorts the entries of a map.
+    fn expect(&mut self, _tensors: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
     /// tensors. [`view::forward`](crate::view::forward) passes it on.

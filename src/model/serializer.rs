@@ -177,7 +177,7 @@ impl<'s> Serializer<'s> {
 
     fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
         let list = self.path.mark();
-        self.expect(items.len());
+        self.expect(items.len())?;
         for index in 0..items.len() {
             let item = self.path.go_to_item(list, index);
             let (sent, metadata) = (self.sent, self.metadata_sent);
@@ -194,10 +194,8 @@ impl<'s> Serializer<'s> {
 
     /// Announces the parts of a value, with probably one tensor each, before the first tensor.
     #[inline]
-    fn expect(&mut self, parts: usize) {
-        if self.sent == 0 && parts > 1 {
-            self.sink.expect(parts);
-        }
+    fn expect(&mut self, parts: usize) -> Result<()> {
+        if self.sent == 0 && parts > 1 { self.sink.expect(parts) } else { Ok(()) }
     }
 }
 
@@ -217,7 +215,7 @@ impl Sink for Serializer<'_> {
     }
 
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()> {
-        self.expect(values.len());
+        self.expect(values.len())?;
         let sent = self.sent;
         for (field, value) in def.fields.iter().zip(values) {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
@@ -244,7 +242,7 @@ impl Sink for Serializer<'_> {
 
     fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
         let map = self.path.mark();
-        self.expect(entries.len());
+        self.expect(entries.len())?;
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
             let (sent, metadata) = (self.sent, self.metadata_sent);

@@ -86,7 +86,7 @@ pub trait ReadAt {
     ///
     /// ```
     /// use tensorfile::Result;
-    /// use tensorfile::crate::storage::ReadAt;
+    /// use tensorfile::format::ReadAt;
     ///
     /// /// Reads a list of names: its length, and the names with a line feed after each.
     /// fn names(file: &mut dyn ReadAt) -> Result<Vec<Vec<u8>>> {

@@ -180,7 +180,7 @@ macro_rules! scalar {
         #[doc = concat!("An element of [`Dtype::", stringify!($variant), "`], as its bits.")]
         ///
         /// ```
-        #[doc = concat!("use tensorfile::{Dtype, Tensor, ", stringify!($variant), "};")]
+        #[doc = concat!("use tensorfile::scalar::", stringify!($variant), ";\nuse tensorfile::{Dtype, Tensor};")]
         ///
         #[doc = concat!("let tensor = Tensor::from_slice(&[", stringify!($variant), "(1), ", stringify!($variant), "(2)], [2])?;")]
         #[doc = concat!("assert_eq!(tensor.dtype(), Dtype::", stringify!($variant), ");")]

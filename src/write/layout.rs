@@ -25,7 +25,8 @@ use crate::error::{Result, cannot_store};
 /// }
 ///
 /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f64]), ("b", ndarray::array![2.0])]);
-/// let layout = lay_out(&ten::Options::new().plan(&map)?)?;
+/// let plan = ten::Options::new().plan(&map)?;
+/// let layout = lay_out(&plan)?;
 /// assert!(layout.payloads().eq([16, 32]));
 /// assert_eq!(layout.end_offset, 40);
 /// # Ok::<(), tensorfile::Error>(())
@@ -63,7 +64,7 @@ impl FileLayout {
     /// Adds a tensor: the header written right before its payload, and the offset of the payload.
     ///
     /// ```
-    /// use tensorfile::write::FileLayout;
+    /// use tensorfile::format::FileLayout;
     ///
     /// let mut layout = FileLayout::default();
     /// layout.push(b"first", 8);
@@ -84,7 +85,7 @@ impl FileLayout {
     /// length until they are known.
     ///
     /// ```
-    /// use tensorfile::write::FileLayout;
+    /// use tensorfile::format::FileLayout;
     ///
     /// let mut layout = FileLayout::default();
     /// layout.push(b"", 0);

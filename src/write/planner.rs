@@ -89,8 +89,9 @@ impl TensorSink for Planner<'_> {
         self.add(tensor)
     }
 
-    fn expect(&mut self, tensors: usize) {
+    fn expect(&mut self, tensors: usize) -> Result<()> {
         self.plan.tensors.expect(tensors);
+        Ok(())
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {

@@ -173,8 +173,12 @@ impl TensorSink for SmallSink<'_> {
         self.add(tensor).ok_or_else(not_small)
     }
 
-    fn expect(&mut self, tensors: usize) {
-        self.expected = tensors.clamp(self.expected, MOST_TENSORS + 1);
+    fn expect(&mut self, tensors: usize) -> Result<()> {
+        if tensors > MOST_TENSORS {
+            return Err(not_small());
+        }
+        self.expected = tensors.max(self.expected);
+        Ok(())
     }
 
     fn metadata(&mut self, _: &str, _: &MetadataValue) -> Result<()> {

@@ -30,8 +30,9 @@ impl TensorSink for Sent {
         Ok(())
     }
 
-    fn expect(&mut self, tensors: usize) {
+    fn expect(&mut self, tensors: usize) -> Result<()> {
         self.0.push(format!("expect {tensors}"));
+        Ok(())
     }
 
     fn metadata(&mut self, key: &str, value: &tensorfile::model::MetadataValue) -> Result<()> {

@@ -26,7 +26,7 @@ use name_table::NameTable;
 /// The tensors of a file, added by an [`IndexReader`](super::IndexReader).
 ///
 /// ```
-/// use tensorfile::read::Index;
+/// use tensorfile::format::Index;
 /// use tensorfile::{Dtype, TensorInfo};
 ///
 /// let mut index = Index::default();
