@@ -226,9 +226,9 @@ impl SaveOptions {
     ///
     /// The shards of `model.safetensors` are `model-00001-of-00003.safetensors` and so on. Next to them is the index,
     /// `model.safetensors.index.json`, which lists the shard of each tensor and is opened instead of a single file. The
-    /// tensors keep their order: a shard ends before the tensor that would exceed the maximum. A tensor that is larger
-    /// than the maximum gets a shard of its own. Tensors that share bytes are in the same shard. A value that fits into
-    /// one file is saved as one file, without an index.
+    /// tensors keep their order: a shard ends before the tensor that would exceed the maximum. A tensor larger than the
+    /// maximum gets a shard of its own. Tensors with shared bytes are in the same shard. A value that fits into one
+    /// file is saved as one file, without an index.
     ///
     /// ```
     /// use tensorfile::{File, SaveOptions, Tensor, TensorMap};
@@ -247,27 +247,27 @@ impl SaveOptions {
     /// # Replacing files
     ///
     /// All shards are written to a temporary folder first, and flushed to disk. Then they are moved out of it, and the
-    /// index is replaced last. Shards that an old index names are not replaced: if the names would be the same, the new
-    /// shards are `model-00001-of-00003-2.safetensors` and so on, and the next save takes the first names again. The
-    /// old shards are removed when the new index is in place. So the index names one whole set at any time. After a
+    /// index is replaced last. Shards in the old index are never replaced: if the names would be equal, the new shards
+    /// are `model-00001-of-00003-2.safetensors` and so on, and the next save takes the first names again. The old
+    /// shards are removed once the new index is in place. So the index names one complete set at any time. After a
     /// failure, the old index and shards are still there, and no new ones.
     ///
-    /// A process that is killed can leave its temporary folder, `.model.safetensors.N.tmp`, which the next save to the
-    /// same path removes, as [`save`](super::save()) does. If it is killed while the shards and the index are renamed,
-    /// it leaves shards that no index names. The folder lists them, and the next save to the path removes them too. A
-    /// folder of that name that somebody else made stays.
+    /// A killed process can leave its temporary folder, `.model.safetensors.N.tmp`; the next save to the same path
+    /// removes it, as [`save`](super::save()) does. If the process is killed while the shards and the index are
+    /// renamed, it leaves shards missing from any index. The folder lists them, and the next save to the path removes
+    /// them too. A folder of the same name made by anything else stays.
     ///
-    /// Only shards that the old index names, and whose names are as above, are removed, and a single file
-    /// `model.safetensors`, which programs prefer to the index; [`keep_single`](Self::keep_single) keeps it. If the
-    /// value now fits into one file, the old index and its shards stay.
+    /// Only shards in the old index with names of the form above are removed, and a single file `model.safetensors`,
+    /// which programs prefer to the index; [`keep_single`](Self::keep_single) keeps it. If the value now fits into one
+    /// file, the old index and its shards stay.
     ///
     /// Shards of GGUF state their numbers in `split.no`, `split.count` and `split.tensors.count`, and only the first
-    /// one has the metadata, so that llama.cpp opens them by the first shard. If the names would be the same as those
-    /// of old shards, they are `model.2-00001-of-00003.gguf` and so on.
+    /// one has the metadata, so llama.cpp opens them by the first shard. If the names would equal the names of old
+    /// shards, they are `model.2-00001-of-00003.gguf` and so on.
     ///
-    /// Saves to one path take turns to rename their files, if the file system has locks: the last one is there as a
-    /// whole. [`File::open`](super::File::open) begins again if the index is replaced before all of its shards are
-    /// open.
+    /// Concurrent saves to one path take turns to rename their files, if the file system has locks: the last one is
+    /// there, complete. [`File::open`](super::File::open) starts again if the index is replaced before all of its
+    /// shards are open.
     #[cfg(feature = "shards")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -275,9 +275,9 @@ impl SaveOptions {
         self
     }
 
-    /// Sets whether a single file at the path stays when shards are saved. It hides them from whoever opens the path,
-    /// so it is only right for a file with the same tensors. Default: `false`, and it is removed when the index is in
-    /// place.
+    /// Sets whether a single file at the path stays when shards are saved. It hides the shards from anyone who opens
+    /// the path, so it is only right for a file with the same tensors. Default: `false`, and it is removed when the
+    /// index is in place.
     ///
     /// ```
     /// use tensorfile::{File, SaveOptions, TensorMap};

@@ -146,7 +146,7 @@ pub trait TensorFile: Store {
     }
 }
 
-/// Returns the node of a type. Fields hold this function and not a closure each.
+/// Returns the node of a type. Field definitions point to this function, instead of a closure each.
 #[must_use]
 pub fn node_of<T: TensorFile + ?Sized>() -> Node {
     T::NODE

@@ -23,7 +23,7 @@ pub(crate) struct IndexLoader<'de> {
     pub(super) index_reader: ReaderOfIndex,
     pub(super) is_in_file_order: bool,
     embeds_names: bool,
-    /// Tensors are asked for by name.
+    /// Tensors are requested by name.
     pub(super) needs_unique_names: bool,
     pub(super) limits: Limits,
     pub(super) index: Cow<'de, Index>,
@@ -75,7 +75,7 @@ pub(crate) struct Reading {
     pub(crate) spec: FormatSpec,
     pub(crate) index_reader: fn() -> Box<dyn IndexReader>,
     pub(crate) metadata: ReadMetadata,
-    /// Finds the tensors of a small file, if the format has a way to.
+    /// Finds the tensors of a small file, if the format supports it.
     pub(crate) small: Option<ReadSmall>,
 }
 
@@ -84,10 +84,11 @@ static NO_INDEX: LazyLock<Index> = LazyLock::new(Index::default);
 
 /// The [`IndexReader`] of an [`IndexLoader`].
 pub(super) enum ReaderOfIndex {
-    /// The index was not asked for yet.
+    /// The index is not requested yet.
     Unread(fn() -> Box<dyn IndexReader>),
     Reading(Box<dyn IndexReader>),
-    /// It came to the end of the index, and may have the metadata. `None` if a stream broke off, or if there was none.
+    /// The end of the index was reached, and the reader may have the metadata. `None` if a stream broke off, or if
+    /// there was none.
     Ended(Option<Box<dyn IndexReader>>),
 }
 
@@ -109,7 +110,7 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// A loader of nothing, as the index is known.
+    /// A loader for a known index, with nothing to read.
     pub(super) fn with_index(storage: ReaderStorage<'de>, index: Cow<'de, Index>, limits: Limits) -> Self {
         Self {
             storage,
@@ -185,8 +186,9 @@ impl<'de> IndexLoader<'de> {
         self.index.check_unique()
     }
 
-    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is not like most, if
-    /// another tensor is known, and at the end. It remains the next until its [payload](Self::message_payload) is read.
+    /// Reads the header of the next tensor of a stream without an index. Returns `false` if it is uncommon, if another
+    /// tensor is known, and at the end. The tensor remains the next one until its [payload](Self::message_payload) is
+    /// read.
     pub(crate) fn message(&mut self, read: ReadMessage, header_bytes: usize, message: &mut Message) -> Result<bool> {
         if self.index.pushed() > 0 || self.is_drained() {
             return Ok(false);

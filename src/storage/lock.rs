@@ -11,14 +11,14 @@ use crate::error::Result;
 #[cfg_attr(not(unix), expect(dead_code, reason = "there are locks on Unix only"))]
 pub(super) enum Lock {
     Taken,
-    /// Somebody else has it.
+    /// Another process or thread has it.
     Busy,
     /// The system or the file system has no locks.
     Unsupported,
 }
 
-/// Takes the exclusive lock of a file, if nobody has it. It lasts until all duplicates of `file` are closed.
-// The standard library has this since Rust 1.89.
+/// Takes the exclusive lock of a file, if it is free. It lasts until all duplicates of `file` are closed.
+// In the standard library since Rust 1.89.
 pub(super) fn try_lock(file: &File) -> Lock {
     #[cfg(all(unix, not(target_os = "solaris")))]
     {

@@ -45,9 +45,9 @@ pub struct SaveReport {
     pub file: Option<Error>,
     /// The number of unsupported names.
     ///
-    /// [`WriteOptions::embed_names`] stores them in one more tensor, if the format [has room for
+    /// [`WriteOptions::embed_names`] stores them in an extra tensor, if the format [has room for
     /// it](Self::can_embed_names). Otherwise a format without names drops them, and one with short names, such as gguf,
-    /// refuses them: [`file`](Self::file) is the error then.
+    /// refuses them: [`file`](Self::file) is then the error.
     pub unstored_names: usize,
 }
 

@@ -91,7 +91,7 @@ struct KnownHeader {
 }
 
 impl KnownHeader {
-    /// Takes a header, unless it is too long.
+    /// Returns the header, unless it is too long.
     fn new(bytes: &[u8], payload: &Range<u64>) -> Option<Self> {
         let (words, _) = bytes.as_chunks();
         let mut known = Self { words: Default::default(), len: bytes.len(), payload: payload.end - payload.start };
@@ -99,7 +99,7 @@ impl KnownHeader {
         (known.len > 0).then_some(known)
     }
 
-    /// Returns the payload of the record at `offset`, if its header is this one and the file has all of it.
+    /// Returns the payload of the record at `offset`, if it has this header and the file contains it completely.
     // Inlined into the loop over records, which mostly have the header of the last one.
     #[inline(always)]
     fn payload_at(
@@ -145,7 +145,7 @@ impl Reader {
     ) -> Result<()> {
         let (mut last, end) = (LastHeaders::default(), records.end);
         records.try_for_each(|i| {
-            // A file of nothing but offsets takes no memory for tensors.
+            // A file with only offsets takes no memory for tensors.
             if i == 1 {
                 index.reserve(end - i);
             }
@@ -164,7 +164,7 @@ impl Reader {
         index: &mut Index,
     ) -> Result<()> {
         let offset = offsets[i];
-        // If records are not in order, the next one would have to be searched.
+        // With records out of order, the next one would have to be searched.
         let end = match (&self.unordered, offsets.get(i + 1)) {
             (Some(_), _) => None,
             (None, Some(next)) => Some(*next),
@@ -309,17 +309,17 @@ fn check_offset(offset: u64, i: usize, tensors: usize) -> Result<()> {
     Err(Error::new(wrong).at(header::table_bytes(i as u64)))
 }
 
-/// Reads the index for remarks about the file.
+/// Reads the index for oddities of the file.
 pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMetadata> {
     let (mut reader, mut index) = (Reader::default(), Index::default());
     while reader.read_on(file, limits, &mut index)? {}
     Ok(reader.metadata().unwrap_or_default())
 }
 
-/// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Of a long
-/// table, the beginning counts.
+/// Returns whether a file has a plausible offset table: the first record right after it, all within the file. Only the
+/// beginning of a long table is checked.
 ///
-/// TFRT and this crate write records in order. A file in another order is recognized by its extension only.
+/// TFRT and this crate write records in order. A file in another order is recognized only by its extension.
 pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
     /// The number of offsets inspected.
     const ENOUGH: u64 = 512;
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn every_record_but_the_first_two_is_looked_for_once() {
-        /// Remembers where it was told to look.
+        /// Remembers the hinted offsets.
         struct Told<'a>(Slice<'a>, Vec<u64>);
 
         impl ReadAt for Told<'_> {

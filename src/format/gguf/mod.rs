@@ -36,9 +36,9 @@
 //!
 //! # Names
 //!
-//! Names have up to 63 bytes when they are written, as ggml needs a NUL after them, and up to 65,535 when they are
-//! read. [`Options::long_names`] writes up to 127 bytes, for builds of ggml with a higher limit. A name with NUL in it
-//! is not written. Names cannot be embedded, as the format has no `u8`.
+//! Names have up to 63 bytes on write, because ggml needs a NUL after them, and up to 65,535 on read.
+//! [`Options::long_names`] writes up to 127 bytes, for builds of ggml with a raised limit. A name with a NUL is not
+//! written. Names cannot be embedded, because the format has no `u8`.
 //!
 //! # Deviations
 //!

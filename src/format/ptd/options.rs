@@ -109,7 +109,7 @@ impl Options {
         self
     }
 
-    /// Stores equal bytes once, wherever they are in memory. Tensors of equal length are read once more for it.
+    /// Stores equal bytes once, wherever they are in memory. This takes another pass over tensors of equal length.
     ///
     /// ```
     /// use tensorfile::{TensorMap, ptd};

@@ -386,7 +386,7 @@ struct BuiltLayout<'f> {
 // A builder works from the end, and a table comes before the parts it refers to. Tensors are written from last to
 // first, so that a reader goes through the file in one direction.
 
-/// The version of `FT01` is 0, as it is if it is absent.
+/// The version of `FT01` is 0, the default of an absent field.
 fn write_flat_tensor(out: &mut FlatBufferBuilder<'_>, tensors: PlannedIter<'_>, placed: &SegmentLayout) -> BuiltTable {
     let segments = write_segments(out, &placed.segments);
     let mut layouts: ForInfos<BuiltTable> = SmallVec::from_elem(None, tensors.infos().len());
