@@ -81,7 +81,7 @@
 //!
 //! # Versions
 //!
-//! Arrays come from ndarray 0.17, 16-bit floats from half 2. [`tensorfile::ndarray`] and [`tensorfile::half`] are these
+//! Arrays are those of ndarray 0.17, 16-bit floats those of half 2. [`tensorfile::ndarray`] and [`tensorfile::half`] are these
 //! crates. If a program depends on another version of ndarray, rustc reports that the array types do not implement this
 //! crate's traits.
 //!
