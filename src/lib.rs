@@ -90,6 +90,8 @@
 //! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`,
 //! `pytorch` and `shards` are not; `full` is all of them. [`btf`] and [`ten`] need no feature.
 
+#![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports, reason = "formats that are left out use it"))]
+
 /// Tests the examples of the README.
 #[cfg(all(doctest, feature = "derive"))]
 #[doc = include_str!("../README.md")]

@@ -50,7 +50,6 @@ impl<'a> TensorSlice<'a> {
     }
 
     /// Returns the range of the payload from the first byte of the part to the last.
-    #[cfg(feature = "npy")]
     pub(super) fn bounds(&self) -> Range<usize> {
         if self.ranges.iter().any(Range::is_empty) {
             return 0..0;

@@ -453,7 +453,6 @@ impl<'f> FileTensor<'f> {
         let part = TensorSlice::new(self.info(), ranges)?;
         let info = TensorInfo::new(self.dtype(), part.shape());
         let len = info.payload_bytes().expect("a part is no larger than the whole");
-        #[cfg(feature = "npy")]
         if let Some(codec) = self.entry().codec() {
             if info == *self.info() {
                 return self.read();

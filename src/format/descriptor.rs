@@ -85,21 +85,18 @@ impl Format {
     }
 
     /// Sets the function that reads typed metadata.
-    #[cfg(feature = "gguf")]
     pub(crate) const fn with_typed_metadata(mut self, read: ReadTyped) -> Self {
         self.metadata.read_typed = Some(read);
         self
     }
 
     /// Sets the function that makes a file with different metadata.
-    #[cfg(any(feature = "gguf", feature = "safetensors", feature = "tensorbuffers"))]
     pub(crate) const fn with_metadata_edits(mut self, rewrite: Rewrite) -> Self {
         self.metadata.rewrite = Some(rewrite);
         self
     }
 
     /// Sets the function that compares the checksums of everything except tensors.
-    #[cfg(feature = "npz")]
     pub(crate) const fn with_checksums(mut self, check: CheckOthers) -> Self {
         self.check_others = Some(check);
         self

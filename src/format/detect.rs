@@ -6,8 +6,6 @@ use super::FORMATS;
 use super::known::{KNOWN, KnownFormat};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
-#[cfg(feature = "npz")]
-use crate::read::cut_off;
 use crate::read::foreign;
 use crate::storage::ReadAt;
 
@@ -34,7 +32,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
         #[cfg(feature = "npz")]
         if !is_sure
             && looks.iter().all(|(format, _)| format.magics.iter().any(|magic| magic.bytes.starts_with(b"PK")))
-            && let Some(error) = cut_off(file)
+            && let Some(error) = crate::read::cut_off(file)
         {
             let formats: Vec<_> = looks.iter().map(|(format, _)| *format).collect();
             return choose(&formats, &named).ok().flatten().ok_or(error);

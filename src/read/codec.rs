@@ -4,9 +4,8 @@ use std::io::{self, Read};
 use std::num::NonZeroU8;
 use std::ops::Range;
 
-#[cfg(feature = "npz")]
-use crate::error::ErrorKind;
-use crate::error::{Error, Result};
+use super::member::{Deflated, Zipped};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{ReadSeek, Storage};
 use crate::tensor::to_bools;
 
@@ -19,13 +18,10 @@ pub(crate) enum Codec {
     /// codec, bytes other than 0 and 1 are an error.
     Bools,
     /// The payload is the end of a member of an archive.
-    #[cfg(feature = "npz")]
     Zipped(Zipped),
     /// Elements with gaps between them in the range, or with flipped signs.
-    #[cfg(feature = "pytorch")]
     Strided(Box<Strided>),
     /// Each payload byte is stored as a character of its value, in UTF-8. Big-endian elements have this size.
-    #[cfg(feature = "pytorch")]
     Latin1(Option<NonZeroU8>),
 }
 
@@ -35,11 +31,8 @@ impl Codec {
         match self {
             Self::BigEndian(bytes) => Some(*bytes),
             Self::Bools => None,
-            #[cfg(feature = "npz")]
-            Self::Zipped(zipped) => zipped.big_endian,
-            #[cfg(feature = "pytorch")]
+            Self::Zipped(zipped) => zipped.big_endian(),
             Self::Strided(strided) => strided.big_endian,
-            #[cfg(feature = "pytorch")]
             Self::Latin1(big_endian) => *big_endian,
         }
     }
@@ -48,8 +41,7 @@ impl Codec {
     pub(crate) fn decodes(&self) -> bool {
         match self {
             Self::Bools => false,
-            #[cfg(feature = "npz")]
-            Self::Zipped(zipped) => zipped.is_deflated || zipped.big_endian.is_some(),
+            Self::Zipped(zipped) => zipped.is_deflated() || zipped.big_endian().is_some(),
             _ => true,
         }
     }
@@ -58,9 +50,7 @@ impl Codec {
     pub(crate) fn moves_elements(&self) -> bool {
         match self {
             Self::BigEndian(_) | Self::Bools => false,
-            #[cfg(feature = "npz")]
-            Self::Zipped(zipped) => zipped.is_deflated,
-            #[cfg(feature = "pytorch")]
+            Self::Zipped(zipped) => zipped.is_deflated(),
             Self::Strided(_) | Self::Latin1(_) => true,
         }
     }
@@ -71,22 +61,7 @@ impl Codec {
     }
 }
 
-/// A member of a zip archive with a payload at its end.
-#[cfg(feature = "npz")]
-#[derive(Debug, Clone)]
-pub(crate) struct Zipped {
-    /// The size of big-endian elements, in bytes.
-    pub(crate) big_endian: Option<NonZeroU8>,
-    /// The range is a deflate stream of the member, and not only the payload.
-    pub(crate) is_deflated: bool,
-    /// The number of bytes before the payload, decoded.
-    pub(crate) head: u32,
-    /// The CRC-32 of the bytes before the payload and the payload.
-    pub(crate) crc32: u32,
-}
-
 /// Elements with gaps between them, repeated ones, or ones with another sign.
-#[cfg(feature = "pytorch")]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Strided {
     /// The size of big-endian elements, in bytes.
@@ -101,7 +76,6 @@ pub(crate) struct Strided {
 }
 
 /// Numbers to negate after reading. A complex number counts as two.
-#[cfg(feature = "pytorch")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Negation {
     /// The size of a number, in bytes.
@@ -112,7 +86,6 @@ pub(crate) struct Negation {
     pub(crate) even_and_odd: [bool; 2],
 }
 
-#[cfg(feature = "pytorch")]
 impl Negation {
     /// Negates little-endian numbers. The first one has an even position.
     fn apply(self, bytes: &mut [u8]) {
@@ -148,7 +121,7 @@ const PIECE: usize = 32 * 1024;
 pub(crate) struct CodedPayload<'a> {
     codec: &'a Codec,
     /// The length of its range of the file.
-    _len: u64,
+    len: u64,
     /// Its length, decoded.
     bytes: u64,
     are_bools: bool,
@@ -157,7 +130,7 @@ pub(crate) struct CodedPayload<'a> {
 impl<'a> CodedPayload<'a> {
     /// A payload of `bytes` bytes in a range of the file.
     pub(crate) fn new(codec: &'a Codec, range: &Range<u64>, bytes: u64, are_bools: bool) -> Self {
-        Self { codec, _len: range.end - range.start, bytes, are_bools }
+        Self { codec, len: range.end - range.start, bytes, are_bools }
     }
 }
 
@@ -167,7 +140,6 @@ impl<'a> CodedPayload<'a> {
 pub(crate) struct PayloadDecoder<R> {
     bytes: Bytes<R>,
     big_endian: Option<NonZeroU8>,
-    #[cfg(feature = "pytorch")]
     negation: Option<Negation>,
     /// Any byte but 0 becomes 1.
     are_bools: bool,
@@ -180,43 +152,23 @@ pub(crate) struct PayloadDecoder<R> {
 
 enum Bytes<R> {
     Plain(R),
-    #[cfg(feature = "npz")]
-    Deflated {
-        stream: Inflate<R>,
-        is_at_payload: bool,
-        expected: Zipped,
-        /// The length of the stream in the file, in bytes.
-        len: u64,
-        crc: flate2::Crc,
-    },
-    #[cfg(feature = "pytorch")]
+    Deflated(Deflated<R>),
     Strided(StridedReader<R>),
-    #[cfg(feature = "pytorch")]
     Latin1(io::BufReader<R>),
 }
 
 impl<R: ReadSeek> PayloadDecoder<R> {
     /// Decodes a payload from its range of the file.
-    pub(crate) fn new(reader: R, CodedPayload { codec, _len, bytes: payload, are_bools }: &CodedPayload<'_>) -> Self {
+    pub(crate) fn new(reader: R, CodedPayload { codec, len, bytes: payload, are_bools }: &CodedPayload<'_>) -> Self {
         let bytes = match codec {
-            #[cfg(feature = "npz")]
-            Codec::Zipped(zipped) if zipped.is_deflated => Bytes::Deflated {
-                stream: inflate(reader),
-                is_at_payload: false,
-                expected: zipped.clone(),
-                len: *_len,
-                crc: flate2::Crc::new(),
-            },
-            #[cfg(feature = "pytorch")]
+            Codec::Zipped(zipped) if zipped.is_deflated() => Bytes::Deflated(Deflated::new(reader, zipped, *len)),
             Codec::Strided(strided) => Bytes::Strided(StridedReader::new(reader, strided.clone())),
-            #[cfg(feature = "pytorch")]
             Codec::Latin1(_) => Bytes::Latin1(io::BufReader::with_capacity(PIECE, reader)),
             _ => Bytes::Plain(reader),
         };
         Self {
             bytes,
             big_endian: codec.big_endian(),
-            #[cfg(feature = "pytorch")]
             negation: match codec {
                 Codec::Strided(strided) => strided.negation,
                 _ => None,
@@ -248,7 +200,6 @@ impl<R: ReadSeek> PayloadDecoder<R> {
         }
         swap(self.big_endian, &mut self.piece);
         // A piece has whole complex numbers.
-        #[cfg(feature = "pytorch")]
         if let Some(negation) = self.negation {
             negation.apply(&mut self.piece);
         }
@@ -267,20 +218,8 @@ impl<R: ReadSeek> Bytes<R> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         match self {
             Self::Plain(reader) => reader.read_exact(bytes).map_err(Error::from),
-            #[cfg(feature = "npz")]
-            Self::Deflated { stream, is_at_payload, expected, crc, .. } => {
-                if !std::mem::replace(is_at_payload, true) {
-                    let mut head = Vec::new();
-                    stream.take(expected.head.into()).read_to_end(&mut head).map_err(not_deflated)?;
-                    crc.update(&head);
-                }
-                stream.read_exact(bytes).map_err(not_deflated)?;
-                crc.update(bytes);
-                Ok(())
-            }
-            #[cfg(feature = "pytorch")]
+            Self::Deflated(stream) => stream.read(bytes),
             Self::Strided(gather) => gather.read(bytes).map_err(Error::from),
-            #[cfg(feature = "pytorch")]
             Self::Latin1(text) => read_latin_1(text, bytes),
         }
     }
@@ -288,26 +227,13 @@ impl<R: ReadSeek> Bytes<R> {
     /// Checks the end of the stream, and its checksum.
     fn end(&mut self) -> Result<()> {
         match self {
-            Self::Plain(_) => Ok(()),
-            #[cfg(feature = "pytorch")]
-            Self::Strided(_) | Self::Latin1(_) => Ok(()),
-            #[cfg(feature = "npz")]
-            Self::Deflated { stream, expected, crc, len, .. } => {
-                if stream.read(&mut [0]).map_err(not_deflated)? > 0 {
-                    return Err(malformed("the deflate stream goes on after the tensor".to_owned()));
-                }
-                if stream.total_in() != *len {
-                    let found = stream.total_in();
-                    return Err(malformed(format!("the deflate stream takes {found} bytes, but the file has {len}")));
-                }
-                check_crc32(crc.sum(), expected.crc32)
-            }
+            Self::Plain(_) | Self::Strided(_) | Self::Latin1(_) => Ok(()),
+            Self::Deflated(stream) => stream.end(),
         }
     }
 }
 
 /// Reads bytes stored as UTF-8 characters.
-#[cfg(feature = "pytorch")]
 fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     for byte in bytes {
         let mut first = [0];
@@ -329,7 +255,6 @@ fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
 }
 
 /// Reads the runs of strided elements in order.
-#[cfg(feature = "pytorch")]
 struct StridedReader<R> {
     reader: io::BufReader<R>,
     strided: Box<Strided>,
@@ -344,7 +269,6 @@ struct StridedReader<R> {
     element_offset: Option<u64>,
 }
 
-#[cfg(feature = "pytorch")]
 impl<R: ReadSeek> StridedReader<R> {
     /// Runs up to this length are held, because they may be repeated.
     const ELEMENT: usize = 16;
@@ -405,42 +329,6 @@ impl<R: ReadSeek> StridedReader<R> {
         }
         Ok(())
     }
-}
-
-#[cfg(feature = "npz")]
-pub(crate) fn check_crc32(found: u32, expected: u32) -> Result<()> {
-    if found == expected {
-        Ok(())
-    } else {
-        Err(malformed(format!("the CRC-32 is {found:08x}, but the file has {expected:08x}")))
-    }
-}
-
-/// A decoder of a deflate stream with small buffers.
-#[cfg(feature = "npz")]
-pub(crate) type Inflate<R> = flate2::bufread::DeflateDecoder<io::BufReader<R>>;
-
-#[cfg(feature = "npz")]
-fn inflate<R: Read>(reader: R) -> Inflate<R> {
-    flate2::bufread::DeflateDecoder::new(io::BufReader::with_capacity(4096, reader))
-}
-
-/// Distinguishes a damaged deflate stream from a failure to read it.
-#[cfg(feature = "npz")]
-pub(crate) fn not_deflated(error: io::Error) -> Error {
-    let is_ours = error.get_ref().is_some_and(|inner| inner.is::<Error>());
-    match error.kind() {
-        io::ErrorKind::UnexpectedEof if !is_ours => malformed("the member ends before its tensor does".to_owned()),
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData if !is_ours => {
-            malformed("the deflate stream is damaged".to_owned())
-        }
-        _ => Error::from(error),
-    }
-}
-
-#[cfg(feature = "npz")]
-fn malformed(what: String) -> Error {
-    ErrorKind::Malformed { what }.into()
 }
 
 /// A range of a file, as a reader.

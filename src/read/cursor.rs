@@ -132,13 +132,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes to another offset.
-    #[cfg(feature = "gguf")]
     pub(crate) fn go_to(&mut self, offset: u64) {
         self.offset = offset;
     }
 
     /// Skips any number of bytes, and checks their presence.
-    #[cfg(feature = "gguf")]
     pub(crate) fn pass(&mut self, len: u64) -> Result<()> {
         let Some(before) = len.checked_sub(1) else { return Ok(()) };
         let truncated = |left| Error::new(ErrorKind::Truncated { needed: len, left }).at(self.offset);
@@ -154,7 +152,6 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a little-endian number.
-    #[cfg(feature = "gguf")]
     pub(crate) fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }

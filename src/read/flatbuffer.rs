@@ -55,7 +55,6 @@ impl<'a> FlatbufferReader<'a> {
     }
 
     /// Reads the root table from the offset at the start.
-    #[cfg(feature = "tensorbuffers")]
     pub(crate) fn root(&'a self) -> Result<Table<'a>> {
         self.table(0, 0)
     }
@@ -208,7 +207,6 @@ impl<'a> Table<'a> {
     }
 
     /// Returns the offset of a field in the file, or of the table if it lacks the field or the field lies outside.
-    #[cfg(feature = "ptd")]
     pub(crate) fn field_offset(&self, field: usize) -> u64 {
         let position = self.find(field).filter(|position| *position < self.buffer.bytes.len());
         self.buffer.offset(position.unwrap_or(self.position))
@@ -261,7 +259,6 @@ impl<'a> Table<'a> {
     }
 
     /// Returns a table, if this one has the field.
-    #[cfg(feature = "ptd")]
     #[inline(always)]
     pub(crate) fn table(&self, field: usize) -> Result<Option<Table<'a>>> {
         self.find(field).map(|from| self.buffer.table(from, self.position)).transpose()
@@ -290,7 +287,6 @@ impl<'a> Tables<'a> {
     }
 
     /// Returns the offset of a table in the file, which may lie outside. The table is not read.
-    #[cfg(feature = "tensorbuffers")]
     pub(crate) fn offset(&self, index: usize) -> u64 {
         let from = self.buffer.offset(self.start + OFFSET * index);
         from + u64::from(u32::from_le_bytes(self.offsets[index]))

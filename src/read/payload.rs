@@ -3,10 +3,8 @@
 use std::io;
 use std::ops::Range;
 
-use super::Entry;
 use super::checksum::Sum;
-#[cfg(feature = "npy")]
-use super::{PayloadDecoder, RangeReader};
+use super::{Entry, PayloadDecoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
 use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
@@ -85,7 +83,6 @@ pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Entry<'_>, payload: &[u8]
 }
 
 /// Compares the checksum of a byte-swapped, uncompressed payload, if the file has one.
-#[cfg(feature = "npy")]
 pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
     if !entry.has_checksum() {
         return Ok(());
@@ -167,7 +164,6 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
 impl Entry<'_> {
     /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all
     /// bytes, unless the range reaches to the end.
-    #[cfg(feature = "npy")]
     pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let Some(codec) = self.codec().filter(|_| !wanted.is_empty()) else { return Ok(bytes) };
@@ -189,7 +185,6 @@ impl Entry<'_> {
     }
 
     /// Fills `bytes` with the payload from `offset` on, if it is stored as it is. An error is about the whole payload.
-    #[cfg(feature = "digest")]
     pub(crate) fn read_at(&self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let range = self.range();
         let index = range.start + offset;
@@ -215,7 +210,6 @@ impl Entry<'_> {
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if
     /// the payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
-        #[cfg(feature = "npy")]
         if let Some(codec) = self.codec() {
             let mut file = FileReader::new(storage);
             check_stored(&mut file, self)?;

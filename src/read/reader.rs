@@ -7,19 +7,15 @@ use hashbrown::HashSet;
 use indexmap::IndexMap;
 
 use super::index_loader::{IndexLoader, ReadMetadata, ReaderOfIndex, ReaderStorage, Reading};
-use super::payload::{CheckedIndices, ElementWriter, check_sum, check_value_count, read_plain, write_chunks};
-#[cfg(feature = "npy")]
-use super::payload::{FIRST, check_stored};
-use super::{Entry, Index, Labels, Unread};
-#[cfg(feature = "npy")]
-use super::{PayloadDecoder, RangeReader};
+use super::payload::{
+    CheckedIndices, ElementWriter, FIRST, check_stored, check_sum, check_value_count, read_plain, write_chunks,
+};
+use super::{Entry, Index, Labels, PayloadDecoder, RangeReader, Unread};
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::limits::Limits;
 use crate::model::{Copies, FileMetadata, FilePart, NamesByPosition, Payload, TensorSpec};
 use crate::storage::ProgressCount;
-#[cfg(feature = "npy")]
-use crate::tensor::Buffer;
-use crate::tensor::{Layout, TensorInfo};
+use crate::tensor::{Buffer, Layout, TensorInfo};
 
 /// The tensors of a file of any format in any storage.
 ///
@@ -392,7 +388,6 @@ impl<'de> Reader<'de> {
                 self.memory.check(&entry, is_lent, most, &self.loader.index, &self.unread)?;
             }
         }
-        #[cfg(feature = "npy")]
         if let Some(codec) = entry.codec() {
             let len = usize::try_from(entry.payload_bytes()).unwrap_or(usize::MAX);
             check_stored(&mut *self.loader.storage, &entry)?;

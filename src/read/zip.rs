@@ -10,8 +10,7 @@ use rawzip::{
     ZipLocator,
 };
 
-use super::codec::{check_crc32, not_deflated};
-
+pub(crate) use super::member::{check_crc32, not_deflated};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
 use crate::storage::ReadAt;

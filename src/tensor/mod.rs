@@ -31,10 +31,8 @@ pub use shape::Shape;
 pub use view::TensorView;
 
 pub(crate) use buffer::{grow, le_to_host, try_reserve, try_zeros};
-#[cfg(feature = "digest")]
-pub(crate) use coordinates::split as coo_parts;
 pub(crate) use coordinates::{
-    check as check_payload, check_indices as check_coo_indices, index_bytes as coo_index_bytes,
+    check as check_payload, check_indices as check_coo_indices, index_bytes as coo_index_bytes, split as coo_parts,
 };
 pub(crate) use dtype::{dtypes, for_each_dtype, tags_of};
 pub(crate) use element::{are_bools, check_bools, to_bools};

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 
-#[cfg(feature = "tensorbuffers")]
 use smallvec::SmallVec;
 
 /// Returns the positions from 0 to `len` in the order of a comparison. Equal positions keep their order.
@@ -16,7 +15,6 @@ pub(crate) fn positions(len: usize, compare: &mut dyn FnMut(usize, usize) -> Ord
 }
 
 /// Returns numbers with their positions, in the order of the numbers. Positions of equal numbers keep their order.
-#[cfg(feature = "tensorbuffers")]
 pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
     const FEW: usize = 100;
     if numbers.len() < FEW || u32::try_from(numbers.len()).is_err() || numbers.is_sorted() {
@@ -68,7 +66,7 @@ pub(crate) fn values<T>(values: Vec<T>, compare: &mut dyn FnMut(&T, &T) -> Order
     order.into_iter().filter_map(|index| values[index].take()).collect()
 }
 
-#[cfg(all(test, feature = "tensorbuffers"))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -3,13 +3,9 @@
 
 use std::io::{self, Write};
 
-#[cfg(feature = "shards")]
-use crate::error::{Error, Result};
-use crate::error::{ErrorKind, cannot_store};
-use crate::model::TensorData;
+use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::model::embedded_names::MAGIC;
-#[cfg(feature = "shards")]
-use crate::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
+use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 
 /// The error for a last tensor that looks like a list of names, in a file without names.
 #[cold]
@@ -53,7 +49,6 @@ impl Write for FirstBytes {
 }
 
 /// Refuses tensors at the given positions, in order, if they look like the list of embedded names.
-#[cfg(feature = "shards")]
 pub(crate) fn refuse_lists(positions: &[usize], tensors: &dyn Tensors) -> Result<()> {
     if positions.is_empty() {
         return Ok(());
@@ -61,14 +56,12 @@ pub(crate) fn refuse_lists(positions: &[usize], tensors: &dyn Tensors) -> Result
     tensors.send(&mut ListFinder { positions, next: 0 })
 }
 
-#[cfg(feature = "shards")]
 struct ListFinder<'a> {
     positions: &'a [usize],
     /// The position of the next tensor.
     next: usize,
 }
 
-#[cfg(feature = "shards")]
 impl TensorSink for ListFinder<'_> {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let index = self.next;

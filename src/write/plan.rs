@@ -65,7 +65,6 @@ impl Plan {
     }
 
     /// Plans a file of the tensors at the given positions, in order. Tensors that share bytes are given together.
-    #[cfg(feature = "shards")]
     pub(crate) fn subset(&self, positions: &[usize], encode: Arc<dyn Encode>) -> Result<Self> {
         let stores_names = encode.names() == NamePolicy::Stored;
         let tensors = self.tensors.subset(positions, stores_names)?;
@@ -86,7 +85,6 @@ impl Plan {
         &*self.encode
     }
 
-    #[cfg(feature = "shards")]
     pub(crate) fn shared_encode(&self) -> Arc<dyn Encode> {
         Arc::clone(&self.encode)
     }

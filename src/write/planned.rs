@@ -133,7 +133,6 @@ impl PlannedTensors {
     }
 
     /// Returns the tensors at the given positions. Tensors that share bytes are given together.
-    #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize], stores_names: bool) -> Result<Self> {
         let mut subset = Self { is_named: self.is_named, ..Self::new(stores_names) };
         for &index in positions {

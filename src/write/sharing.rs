@@ -49,7 +49,6 @@ impl Shared {
     }
 
     /// Returns the sharing among the tensors at `positions`, renumbered. Tensors that share bytes are given together.
-    #[cfg(feature = "shards")]
     pub(super) fn subset(&self, positions: &[usize]) -> Self {
         let new: HashMap<usize, usize> = positions.iter().enumerate().map(|(new, &index)| (index, new)).collect();
         let tensor = |(index, &(owner, digest)): (&usize, &(usize, KeyedDigest))| {

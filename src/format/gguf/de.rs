@@ -1,6 +1,4 @@
 //! Reads GGUF: the header, and the places of the tensors in the data.
-
-#[cfg(feature = "npy")]
 use std::num::NonZeroU8;
 use std::ops::Range;
 
@@ -11,9 +9,7 @@ use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, MetadataChanges, Rewritten, TypedEntry};
-#[cfg(feature = "npy")]
-use crate::read::Codec;
-use crate::read::{Cursor, Index, IndexReader, trailing_bytes};
+use crate::read::{Codec, Cursor, Index, IndexReader, trailing_bytes};
 use crate::storage::ReadAt;
 use crate::tensor::{InvalidTensor, Shape, TensorInfo};
 
@@ -77,7 +73,6 @@ fn set_big_endian(index: &mut Index, i: usize) {
         index.entries_mut().set_info(i, header::big_endian_blocks(&info));
         return;
     }
-    #[cfg(feature = "npy")]
     if let Some(bytes) = u8::try_from(info.dtype.block_bytes()).ok().filter(|bytes| *bytes > 1).and_then(NonZeroU8::new)
     {
         index.entries_mut().set_codec(i, Codec::BigEndian(bytes));

@@ -3,10 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Category, Error, ErrorKind};
-#[cfg(feature = "npz")]
-use crate::read::Zipped;
-#[cfg(feature = "npy")]
-use crate::read::{Codec, CodedPayload};
+use crate::read::{Codec, CodedPayload, Zipped};
 use crate::tensor::{Dtype, InvalidTensor, TensorInfo, check_bools, to_bools};
 
 /// A tensor of an [`Index`](super::Index): its header, and the range of its payload.
@@ -15,7 +12,6 @@ pub(crate) struct Entry<'a> {
     pub(super) info: &'a TensorInfo,
     pub(super) start: u64,
     pub(super) end: u64,
-    #[cfg(feature = "npy")]
     pub(super) codec: Option<&'a Codec>,
 }
 
@@ -33,24 +29,21 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns how to decode the range to the payload; `None` if they are the same.
-    #[cfg(feature = "npy")]
     #[inline]
     pub(crate) fn codec(&self) -> Option<&'a Codec> {
         self.codec.filter(|codec| codec.decodes())
     }
 
     /// Returns the payload, to be decoded.
-    #[cfg(feature = "npy")]
     pub(crate) fn coded<'c>(&self, codec: &'c Codec) -> CodedPayload<'c> {
         CodedPayload::new(codec, &self.range(), self.payload_bytes(), self.has_bools())
     }
 
     /// Returns the archive member that stores the payload uncompressed.
-    #[cfg(feature = "npz")]
     #[inline]
     pub(crate) fn stored(&self) -> Option<&'a Zipped> {
         match self.codec {
-            Some(Codec::Zipped(zipped)) if !zipped.is_deflated => Some(zipped),
+            Some(Codec::Zipped(zipped)) if !zipped.is_deflated() => Some(zipped),
             _ => None,
         }
     }
@@ -58,17 +51,13 @@ impl<'a> Entry<'a> {
     /// Returns whether reading the payload compares a checksum.
     #[inline]
     pub(crate) fn has_checksum(&self) -> bool {
-        #[cfg(feature = "npz")]
-        return self.stored().is_some();
-        #[cfg(not(feature = "npz"))]
-        false
+        self.stored().is_some()
     }
 
     /// Returns the offset of the first byte needed to read the payload. A checksum can cover bytes before it.
     pub(crate) fn needed_from(&self) -> u64 {
-        #[cfg(feature = "npz")]
         if let Some(stored) = self.stored() {
-            return self.start.saturating_sub(stored.head.into());
+            return self.start.saturating_sub(stored.head().into());
         }
         self.start
     }
@@ -112,41 +101,28 @@ impl<'a> Entry<'a> {
     /// Returns whether the range has to be decoded to the payload.
     #[inline]
     pub(crate) fn has_codec(&self) -> bool {
-        #[cfg(feature = "npy")]
-        return self.codec().is_some();
-        #[cfg(not(feature = "npy"))]
-        false
+        self.codec().is_some()
     }
 
     /// Returns whether the payload is stored as it is, without a checksum.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        #[cfg(feature = "npy")]
-        return self.codec.is_none();
-        #[cfg(not(feature = "npy"))]
-        true
+        self.codec.is_none()
     }
 
     /// Returns whether the payload is compressed in the range.
     pub(crate) fn is_compressed(&self) -> bool {
-        #[cfg(feature = "npz")]
-        return matches!(self.codec, Some(Codec::Zipped(zipped)) if zipped.is_deflated);
-        #[cfg(not(feature = "npz"))]
-        false
+        matches!(self.codec, Some(Codec::Zipped(zipped)) if zipped.is_deflated())
     }
 
     /// Returns whether the elements are big-endian in the range.
     pub(crate) fn is_big_endian(&self) -> bool {
-        #[cfg(feature = "npy")]
-        return self.codec.is_some_and(|codec| codec.big_endian().is_some());
-        #[cfg(not(feature = "npy"))]
-        false
+        self.codec.is_some_and(|codec| codec.big_endian().is_some())
     }
 
     /// Returns the length of the payload in bytes, decoded.
     #[inline]
     pub(crate) fn payload_bytes(&self) -> u64 {
-        #[cfg(feature = "npy")]
         if self.codec().is_some() {
             return self.info.payload_bytes().unwrap_or(usize::MAX) as u64;
         }

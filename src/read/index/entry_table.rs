@@ -5,9 +5,7 @@ use std::ops::Range;
 use smallvec::SmallVec;
 
 use super::Entry;
-#[cfg(feature = "npy")]
 use crate::read::Codec;
-#[cfg(any(feature = "gguf", feature = "safetensors"))]
 use crate::tensor::sorted;
 use crate::tensor::{HeaderTable, TensorInfo};
 
@@ -18,7 +16,6 @@ pub(crate) struct EntryTable {
     headers: HeaderTable,
     /// For each header, the payload length if no element needs a check.
     any_bytes: SmallVec<[Option<usize>; 1]>,
-    #[cfg(feature = "npy")]
     codecs: Vec<Codec>,
 }
 
@@ -29,20 +26,13 @@ struct PackedEntry {
     end: u64,
     info: u32,
     /// One more than the number of the codec; 0 if there is none.
-    #[cfg(feature = "npy")]
     codec: u32,
 }
 
 impl EntryTable {
     #[inline]
     pub(super) fn push(&mut self, info: u32, payload: Range<u64>) {
-        self.list.push(PackedEntry {
-            start: payload.start,
-            end: payload.end,
-            info,
-            #[cfg(feature = "npy")]
-            codec: 0,
-        });
+        self.list.push(PackedEntry { start: payload.start, end: payload.end, info, codec: 0 });
     }
 
     /// Adds a header, and returns its number.
@@ -63,7 +53,6 @@ impl EntryTable {
         self.list.clear();
         self.headers.clear();
         self.any_bytes.clear();
-        #[cfg(feature = "npy")]
         self.codecs.clear();
     }
 
@@ -95,7 +84,6 @@ impl EntryTable {
             info: self.headers.get(entry.info),
             start: entry.start,
             end: entry.end,
-            #[cfg(feature = "npy")]
             codec: if entry.codec == 0 { None } else { self.codecs.get(entry.codec as usize - 1) },
         }
     }
@@ -132,7 +120,6 @@ impl EntryTable {
     }
 
     /// Sorts the tensors by the start and end of their payloads. Returns their old positions, if the order changes.
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(super) fn sort(&mut self) -> Option<Vec<usize>> {
         let (list, key) = (&self.list, |entry: &PackedEntry| (entry.start, entry.end));
         if list.is_sorted_by_key(key) {
@@ -144,20 +131,17 @@ impl EntryTable {
     }
 
     /// Sets the range of a tensor.
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(crate) fn set_range(&mut self, index: usize, range: &Range<u64>) {
         let entry = &mut self.list[index];
         (entry.start, entry.end) = (range.start, range.end);
     }
 
     /// Sets the header of a tensor.
-    #[cfg(feature = "gguf")]
     pub(crate) fn set_info(&mut self, index: usize, info: TensorInfo) {
         self.list[index].info = self.add_info(info);
     }
 
     /// Sets the codec of a tensor without one.
-    #[cfg(feature = "npy")]
     pub(crate) fn set_codec(&mut self, index: usize, codec: Codec) {
         self.codecs.push(codec);
         self.list[index].codec = u32::try_from(self.codecs.len()).expect("there are no more than tensors");

@@ -9,10 +9,8 @@ mod unread;
 
 use std::ops::Range;
 
-#[cfg(feature = "npy")]
 use super::Codec;
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "shards")]
 use crate::model::is_index;
 use crate::tensor::TensorInfo;
 
@@ -104,7 +102,6 @@ impl Index {
     }
 
     /// Adds a tensor whose payload needs decoding.
-    #[cfg(feature = "npy")]
     pub(crate) fn push_coded(
         &mut self,
         name: Option<&str>,
@@ -139,7 +136,6 @@ impl Index {
 
     /// Adds the tensors of another file, placed `start` bytes later, under their names. Tensors refused by `keeps` are
     /// left out.
-    #[cfg(feature = "shards")]
     pub(crate) fn append(&mut self, other: &Self, start: u64, keeps: &mut dyn FnMut(&str) -> bool) -> Result<()> {
         self.reserve(other.len());
         for i in 0..other.len() {
@@ -169,10 +165,7 @@ impl Index {
     fn push_from(&mut self, other: &Self, i: usize, name: Option<&str>, start: u64) -> Result<()> {
         let entry = other.entry(i);
         let range = start.saturating_add(entry.start)..start.saturating_add(entry.end);
-        #[cfg(feature = "npy")]
-        return self.push_coded(name, entry.info.clone(), range, entry.codec.cloned());
-        #[cfg(not(feature = "npy"))]
-        self.push_checked(name, entry.info.clone(), range)
+        self.push_coded(name, entry.info.clone(), range, entry.codec.cloned())
     }
 
     /// Frees spare capacity, if it is large.
@@ -290,7 +283,6 @@ impl Index {
 
     /// Sorts the tensors by the start and end of their payloads, before any is known. Returns their old positions, if
     /// the order changes.
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(crate) fn sort(&mut self) -> Option<Vec<usize>> {
         let order = self.entries.sort()?;
         self.names.reorder(&order);
@@ -324,7 +316,6 @@ impl Index {
         &self.entries
     }
 
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(crate) fn entries_mut(&mut self) -> &mut EntryTable {
         &mut self.entries
     }
@@ -448,7 +439,6 @@ mod tests {
         }
     }
 
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     #[test]
     fn sorting_keeps_names_and_headers() {
         let mut index = Index::default();

@@ -112,7 +112,6 @@ impl NameTable {
     }
 
     /// Puts the tensors into another order, given by their positions before.
-    #[cfg(any(feature = "gguf", feature = "safetensors"))]
     pub(super) fn reorder(&mut self, order: &[usize]) {
         let mut names = PackedNames::default();
         names.reserve(order.len(), self.packed.text.len());
@@ -255,7 +254,6 @@ impl NameTable {
     }
 
     /// Returns the first name containing a byte.
-    #[cfg(feature = "ptd")]
     pub(crate) fn find_byte(&self, byte: u8) -> Option<&str> {
         let is_any = self.packed.text.as_bytes().contains(&byte);
         let mut names = (0..self.tensors).filter(|_| is_any).filter_map(|index| self.get(index));
