@@ -82,7 +82,6 @@ pub struct File {
     /// The metadata, if it was read with the index.
     metadata: Option<FileMetadata>,
     /// The file's place in a model of several files, if it is stated and the file is opened alone.
-    #[cfg_attr(not(feature = "shards"), expect(dead_code, reason = "files are opened one by one"))]
     part: Option<FilePart>,
     limits: Limits,
     progress: Option<Listener>,
@@ -95,10 +94,8 @@ struct Shards {
     /// The paths of the parts of the storage.
     paths: Vec<PathBuf>,
     /// The metadata of their index.
-    #[cfg(feature = "shards")]
     metadata: FileMetadata,
     /// The metadata of each, if it was read with its index.
-    #[cfg(feature = "shards")]
     own: Vec<Option<FileMetadata>>,
 }
 
@@ -231,7 +228,6 @@ impl File {
     pub fn metadata(&self) -> Result<FileMetadata> {
         let mut metadata = self.untyped_metadata().map_err(|error| self.place(error))?;
         metadata.warnings.extend(self.index_warnings());
-        #[cfg(feature = "shards")]
         if let FileStorage::Joined(joined) = &self.storage {
             if let Some(read) = self.format.metadata.read_typed {
                 let mut all = Vec::new();
@@ -273,7 +269,6 @@ impl File {
         let checked: HashSet<u64> = checked.map(|entry| entry.needed_from()).collect();
         let check =
             |storage: &FileStorage, checked: &HashSet<u64>| check(&mut FileReader::new(storage), &self.limits, checked);
-        #[cfg(feature = "shards")]
         if let FileStorage::Joined(joined) = &self.storage {
             for ((part, start), path) in joined.parts().iter().zip(joined.starts()).zip(&self.shards.paths) {
                 let checked = checked.iter().filter_map(|offset| offset.checked_sub(*start)).collect();

@@ -2,10 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Seek};
-use std::path::Path;
-#[cfg(feature = "shards")]
-use std::path::PathBuf;
-#[cfg(feature = "shards")]
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(feature = "shards")]
@@ -17,7 +14,6 @@ use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, explain_open};
-#[cfg(feature = "shards")]
 use crate::storage::{FilePool, FileVersion, open_regular};
 use crate::tensor::Tensor;
 
@@ -277,32 +273,6 @@ impl OpenOptions {
         Ok(file)
     }
 
-    /// Opens the remaining numbered files of a model, and joins all of them.
-    #[cfg(feature = "shards")]
-    fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
-        let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
-        for (number, path) in (0..).zip(paths) {
-            let file = match open.take_if(|_| number == part.index) {
-                Some(open) => open,
-                None => self.open_in_pool(path, &pool)?,
-            };
-            let checked = shards::check_part(&file, number, part.count);
-            checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
-            files.push(file);
-        }
-        let file = shards::join_parts(files, path, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
-    }
-
-    /// Opens a file that may be closed between reads.
-    #[cfg(feature = "shards")]
-    fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
-        let (file, metadata) =
-            open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
-        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
-    }
-
     /// Opens a file in memory, as [`File::from_bytes`] does.
     ///
     /// ```
@@ -352,60 +322,10 @@ impl OpenOptions {
             file.read_to_end(&mut bytes)?;
             return Ok(FileStorage::Memory(Box::new(bytes)));
         }
-        #[cfg(feature = "mmap")]
-        if self.backend == Backend::Mapped {
+        if cfg!(feature = "mmap") && self.backend == Backend::Mapped {
             return Ok(FileStorage::mapped(file, len));
         }
         Ok(FileStorage::positioned(file, len))
-    }
-
-    /// Opens the shards of an index as one file.
-    ///
-    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
-    #[cfg(feature = "shards")]
-    fn open_shards(&self, mut storage: FileStorage, mut version: FileVersion, path: &Path) -> Result<File> {
-        /// Enough even for a writer that saves continuously.
-        const ATTEMPTS: u32 = 100;
-
-        let mut attempt = 0;
-        loop {
-            // Until the end of the attempt, `storage` keeps the system from using the identity of the index again.
-            let opened = self.open_shards_once(&storage, path);
-            attempt += 1;
-            let now = FileVersion::of(path);
-            if now == version || attempt == ATTEMPTS {
-                return opened;
-            }
-            let (again, metadata) = self.storage(open_file(path)?, path)?;
-            (storage, version) = (again, FileVersion::new(Some(&metadata)));
-        }
-    }
-
-    #[cfg(feature = "shards")]
-    fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
-        let index = shards::read(storage, &self.limits)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let pool = Arc::default();
-        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
-        let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        let file = shards::join(index, files, path, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
-    }
-
-    #[cfg(feature = "shards")]
-    fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
-        // A pipe named by an index must not block.
-        let (file, metadata) = open_regular(path).map_err(|error| {
-            if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let what = format!("the index says that `{tensor}` is in `{name}`, which {error}");
-                return Error::from(ErrorKind::Malformed { what });
-            }
-            let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-            io::Error::new(error.kind(), message).into()
-        })?;
-        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
-        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
@@ -473,13 +393,6 @@ impl OpenOptions {
         FileTensor::new(&file, 0).read()
     }
 
-    #[cfg(feature = "shards")]
-    fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
-        let index = shards::read(index, &self.limits)?;
-        let Some(shard) = index.shard_of(name) else { return Ok(None) };
-        self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
-    }
-
     fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         storage.will_be_read(AccessPattern::InOrder);
         self.file_at_random(storage, path, contents)
@@ -491,6 +404,85 @@ impl OpenOptions {
         let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
         let progress = self.progress.clone();
         File { path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
+    }
+}
+
+#[cfg(feature = "shards")]
+impl OpenOptions {
+    /// Opens the remaining numbered files of a model, and joins all of them.
+    fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
+        let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
+        for (number, path) in (0..).zip(paths) {
+            let file = match open.take_if(|_| number == part.index) {
+                Some(open) => open,
+                None => self.open_in_pool(path, &pool)?,
+            };
+            let checked = shards::check_part(&file, number, part.count);
+            checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
+            files.push(file);
+        }
+        let file = shards::join_parts(files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Opens a file that may be closed between reads.
+    fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
+        let (file, metadata) =
+            open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
+        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
+    }
+
+    /// Opens the shards of an index as one file.
+    ///
+    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
+    fn open_shards(&self, mut storage: FileStorage, mut version: FileVersion, path: &Path) -> Result<File> {
+        /// Enough even for a writer that saves continuously.
+        const ATTEMPTS: u32 = 100;
+
+        let mut attempt = 0;
+        loop {
+            // Until the end of the attempt, `storage` keeps the system from using the identity of the index again.
+            let opened = self.open_shards_once(&storage, path);
+            attempt += 1;
+            let now = FileVersion::of(path);
+            if now == version || attempt == ATTEMPTS {
+                return opened;
+            }
+            let (again, metadata) = self.storage(open_file(path)?, path)?;
+            (storage, version) = (again, FileVersion::new(Some(&metadata)));
+        }
+    }
+
+    fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
+        let index = shards::read(storage, &self.limits)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let pool = Arc::default();
+        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
+        let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
+        let file = shards::join(index, files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
+        // A pipe named by an index must not block.
+        let (file, metadata) = open_regular(path).map_err(|error| {
+            if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let what = format!("the index says that `{tensor}` is in `{name}`, which {error}");
+                return Error::from(ErrorKind::Malformed { what });
+            }
+            let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
+            io::Error::new(error.kind(), message).into()
+        })?;
+        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
+        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
+    }
+
+    fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
+        let index = shards::read(index, &self.limits)?;
+        let Some(shard) = index.shard_of(name) else { return Ok(None) };
+        self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
     }
 }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
-#[cfg(feature = "shards")]
-use crate::error::ErrorKind;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::{Format, HasFormat, Options, by_extension};
 use crate::model::{TensorSink, Tensors};
 use crate::storage::{Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, replace_with};
@@ -74,9 +72,7 @@ pub struct SaveOptions {
     progress: Option<Listener>,
     no_replace: bool,
     durability: Durability,
-    #[cfg(feature = "shards")]
     max_shard_bytes: Option<u64>,
-    #[cfg(feature = "shards")]
     keep_single: bool,
 }
 

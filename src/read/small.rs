@@ -9,7 +9,6 @@
 
 use smallvec::SmallVec;
 
-#[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
 use super::ReadHeader;
 use crate::limits::Limits;
 use crate::model::{TensorSpec, embedded_names};
@@ -73,7 +72,6 @@ impl<'f> SmallIndex<'f> {
     }
 
     /// Adds a tensor, possibly with the header of an earlier one.
-    #[cfg(any(feature = "ptd", feature = "safetensors", feature = "tensorbuffers"))]
     #[inline(always)]
     pub(crate) fn push_read(&mut self, name: &'f str, header: ReadHeader, payload: &'f [u8]) -> Option<()> {
         let info = match header {
@@ -85,7 +83,6 @@ impl<'f> SmallIndex<'f> {
 
     /// Returns a part of the file with the lifetime of the file. A text read from a flatbuffer only has the lifetime of
     /// its reader.
-    #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
     pub(crate) fn part_of_file(file: &'f [u8], text: &str) -> Option<&'f str> {
         let start = text.as_ptr().addr().checked_sub(file.as_ptr().addr())?;
         str::from_utf8(file.get(start..start + text.len())?).ok()

@@ -1,21 +1,14 @@
 //! Files to read at positions: on disk, mapped, in memory, behind any seekable reader, or several joined.
 
 use std::fmt;
-#[cfg(feature = "shards")]
-use std::fs;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
-#[cfg(feature = "shards")]
 use std::path::Path;
-#[cfg(feature = "shards")]
-use std::sync::Arc;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::headers::Headers;
-#[cfg(feature = "mmap")]
 use super::mapping::{MappedFile, Mapping};
-#[cfg(feature = "shards")]
 use super::pool::{FilePool, PooledFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::{check_read, write_all};
@@ -26,20 +19,17 @@ pub enum FileStorage {
     /// All in memory.
     Memory(Box<dyn AsRef<[u8]> + Send + Sync>),
     /// Mapped into memory.
-    #[cfg(feature = "mmap")]
     Mapped(Mapping),
     /// Read at positions.
     Positioned(Positioned),
     /// The headers of a stream, in memory.
     Headers(Headers),
     /// Several files as one.
-    #[cfg(feature = "shards")]
     Joined(JoinedFiles),
 }
 
 /// Several files as one. One unused byte separates neighbours, so that an empty payload at the end of a file is not
 /// also at the start of the next.
-#[cfg(feature = "shards")]
 #[derive(Debug)]
 pub struct JoinedFiles {
     parts: Vec<FileStorage>,
@@ -47,7 +37,6 @@ pub struct JoinedFiles {
     starts: Vec<u64>,
 }
 
-#[cfg(feature = "shards")]
 impl JoinedFiles {
     /// Joins one or more files. Returns `None` if they are too long together.
     pub(crate) fn new(parts: Vec<FileStorage>) -> Option<Self> {
@@ -87,7 +76,6 @@ pub struct Positioned {
 enum Origin {
     File(File),
     /// A file that may be closed between reads.
-    #[cfg(feature = "shards")]
     Pooled(PooledFile),
     /// One thread at a time moves it to a position and reads.
     Reader(Mutex<Box<dyn ReadSeek + Send>>),
@@ -102,7 +90,6 @@ impl<R: Read + Seek> ReadSeek for R {}
 #[derive(Clone, Copy)]
 enum OriginRef<'a> {
     File(&'a File),
-    #[cfg(feature = "shards")]
     Pooled(&'a PooledFile),
     Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
 }
@@ -112,7 +99,6 @@ impl OriginRef<'_> {
     fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             OriginRef::File(file) => read_file_at(file, offset, bytes),
-            #[cfg(feature = "shards")]
             OriginRef::Pooled(file) => read_file_at(&*file.open()?, offset, bytes),
             OriginRef::Reader(reader) => {
                 // The lock may be poisoned by a panic, but every read begins with a seek.
@@ -146,7 +132,6 @@ impl AccessPattern {
 }
 
 /// From this size on, a mapping is read by a system call instead of copying from its pages, which takes longer.
-#[cfg(feature = "mmap")]
 const WORTH_A_CALL: usize = 64 << 10;
 
 impl FileStorage {
@@ -155,16 +140,13 @@ impl FileStorage {
     pub(crate) const CHUNK: usize = 8 << 20;
 
     /// A file of `len` bytes, mapped when its bytes are first borrowed. If mapping fails, it is read at positions.
-    #[cfg(feature = "mmap")]
     pub(crate) fn mapped(file: File, len: u64) -> Self {
         Self::Mapped(Mapping::new(MappedFile::Open(file), len))
     }
 
     /// Lets a file on disk be closed until it is read or mapped. It was just opened.
-    #[cfg(feature = "shards")]
     pub(crate) fn pooled(self, pool: &Arc<FilePool>, path: &Path, metadata: &fs::Metadata) -> Self {
         match self {
-            #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => {
                 let len = mapping.len();
                 match mapping.into_file() {
@@ -196,11 +178,9 @@ impl FileStorage {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Memory(bytes) => (**bytes).as_ref().len() as u64,
-            #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => mapping.len(),
             Self::Positioned(positioned) => positioned.len,
             Self::Headers(headers) => headers.file_len(),
-            #[cfg(feature = "shards")]
             Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
         }
     }
@@ -209,19 +189,16 @@ impl FileStorage {
     #[inline]
     pub(crate) fn may_change(&self) -> bool {
         match self {
-            #[cfg(feature = "mmap")]
             Self::Mapped(_) => true,
-            #[cfg(feature = "shards")]
             Self::Joined(joined) => joined.parts.iter().any(Self::may_change),
             _ => false,
         }
     }
 
     /// Returns the index of the file containing an offset, and the start of the file.
-    pub(crate) fn part(&self, _offset: u64) -> Option<(usize, u64)> {
+    pub(crate) fn part(&self, offset: u64) -> Option<(usize, u64)> {
         match self {
-            #[cfg(feature = "shards")]
-            Self::Joined(joined) => Some(joined.part(_offset)),
+            Self::Joined(joined) => Some(joined.part(offset)),
             _ => None,
         }
     }
@@ -230,7 +207,6 @@ impl FileStorage {
     #[inline]
     fn file(&self, offset: u64) -> (&Self, u64) {
         match self {
-            #[cfg(feature = "shards")]
             Self::Joined(joined) => {
                 let (index, start) = joined.part(offset);
                 (&joined.parts[index], offset - start)
@@ -240,12 +216,8 @@ impl FileStorage {
     }
 
     /// Returns whether reading bytes into memory of their own takes less time than a copy of borrowed ones.
-    pub(crate) fn reads_faster(&self, _offset: u64, _len: u64) -> bool {
-        #[cfg(feature = "mmap")]
-        if let (Self::Mapped(_), _) = self.file(_offset) {
-            return _len >= WORTH_A_CALL as u64;
-        }
-        false
+    pub(crate) fn reads_faster(&self, offset: u64, len: u64) -> bool {
+        matches!(self.file(offset), (Self::Mapped(_), _)) && len >= WORTH_A_CALL as u64
     }
 
     /// Returns whether bytes at `offset` are read from a file.
@@ -259,18 +231,15 @@ impl FileStorage {
             (Self::Positioned(Positioned { origin: Origin::File(file), len, .. }), start) => {
                 Some((OriginRef::File(file), *len, start))
             }
-            #[cfg(feature = "shards")]
             (Self::Positioned(Positioned { origin: Origin::Pooled(file), len, .. }), start) => {
                 Some((OriginRef::Pooled(file), *len, start))
             }
             (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
                 Some((OriginRef::Reader(reader), *len, start))
             }
-            #[cfg(feature = "mmap")]
             (Self::Mapped(mapping), start) => {
                 let origin = match mapping.file() {
                     MappedFile::Open(file) => OriginRef::File(file),
-                    #[cfg(feature = "shards")]
                     MappedFile::Pooled(file) => OriginRef::Pooled(file),
                 };
                 Some((origin, mapping.len(), start))
@@ -285,7 +254,6 @@ impl FileStorage {
         let (file, offset) = self.file(offset);
         let bytes: &[u8] = match file {
             Self::Memory(bytes) => (**bytes).as_ref(),
-            #[cfg(feature = "mmap")]
             Self::Mapped(mapping) => mapping.bytes()?,
             _ => return None,
         };
@@ -335,7 +303,7 @@ impl FileStorage {
         if let Self::Positioned(Positioned { origin: Origin::File(file), .. }) = self {
             _access.advise(file);
         }
-        #[cfg(all(target_os = "linux", feature = "mmap"))]
+        #[cfg(target_os = "linux")]
         if let Self::Mapped(mapping) = self
             && let MappedFile::Open(file) = mapping.file()
         {
@@ -356,7 +324,6 @@ impl FileStorage {
             };
             match origin {
                 OriginRef::File(file) => advise(file),
-                #[cfg(feature = "shards")]
                 OriginRef::Pooled(file) => {
                     let _ = file.open().map(|file| advise(&file));
                 }

@@ -36,7 +36,6 @@ pub(super) fn try_lock(file: &File) -> Lock {
 }
 
 /// Takes the exclusive lock of a file, and waits for it. Returns `false` if the system or the file system has no locks.
-#[cfg(feature = "shards")]
 pub(super) fn wait_for_lock(file: &File) -> bool {
     #[cfg(all(unix, not(target_os = "solaris")))]
     {
@@ -68,7 +67,6 @@ fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> b
 }
 
 /// Distinguishes the file at a path from its replacement.
-#[cfg(feature = "shards")]
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileVersion {
     modified: Option<std::time::SystemTime>,
@@ -77,7 +75,6 @@ pub(crate) struct FileVersion {
     id: Option<(u64, u64)>,
 }
 
-#[cfg(feature = "shards")]
 impl FileVersion {
     /// Returns the version of the file now at `path`. All missing files are equal.
     pub(crate) fn of(path: &Path) -> Self {

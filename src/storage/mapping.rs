@@ -3,9 +3,6 @@
 use std::fs::File;
 use std::sync::OnceLock;
 
-use memmap2::{Mmap, MmapOptions};
-
-#[cfg(feature = "shards")]
 use super::pool::PooledFile;
 
 /// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
@@ -16,14 +13,13 @@ pub struct Mapping {
     /// So some files are never mapped.
     file: MappedFile,
     len: u64,
-    bytes: OnceLock<Option<Mmap>>,
+    bytes: OnceLock<Option<sys::Bytes>>,
 }
 
 /// A file that stays open, or may be closed once it is mapped.
 #[derive(Debug)]
 pub(super) enum MappedFile {
     Open(File),
-    #[cfg(feature = "shards")]
     Pooled(PooledFile),
 }
 
@@ -37,7 +33,6 @@ impl Mapping {
         &self.file
     }
 
-    #[cfg(feature = "shards")]
     pub(super) fn into_file(self) -> MappedFile {
         self.file
     }
@@ -60,19 +55,37 @@ impl Mapping {
     #[inline(never)]
     fn map(&self) -> Option<&[u8]> {
         let map = || {
-            let mut options = MmapOptions::new();
-            options.len(usize::try_from(self.len).ok()?);
-            // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file
-            // writable by others, so the docs of `Backend::Mapped` pass the duty to the caller, and
-            // `Backend::Positioned` reads files that may change.
-            #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
-            let map = |file: &File| unsafe { options.map(file) };
+            let len = usize::try_from(self.len).ok()?;
             match &self.file {
-                MappedFile::Open(file) => map(file).ok(),
-                #[cfg(feature = "shards")]
-                MappedFile::Pooled(file) => map(&*file.open().ok()?).ok(),
+                MappedFile::Open(file) => sys::map(file, len),
+                MappedFile::Pooled(file) => sys::map(&*file.open().ok()?, len),
             }
         };
         self.bytes.get_or_init(map).as_deref()
+    }
+}
+
+#[cfg(feature = "mmap")]
+mod sys {
+    use std::fs::File;
+
+    pub(super) type Bytes = memmap2::Mmap;
+
+    #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
+    pub(super) fn map(file: &File, len: usize) -> Option<Bytes> {
+        // SAFETY: the bytes must not change while they are borrowed. No program can promise this for a file
+        // writable by others, so the docs of `Backend::Mapped` pass the duty to the caller, and
+        // `Backend::Positioned` reads files that may change.
+        unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()
+    }
+}
+
+/// Without the feature, no file is mapped.
+#[cfg(not(feature = "mmap"))]
+mod sys {
+    pub(super) type Bytes = Vec<u8>;
+
+    pub(super) fn map(_: &std::fs::File, _: usize) -> Option<Bytes> {
+        None
     }
 }

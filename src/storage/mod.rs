@@ -5,16 +5,13 @@
 mod file;
 mod headers;
 mod lock;
-#[cfg(feature = "mmap")]
 mod mapping;
 mod new_file;
-#[cfg(feature = "shards")]
 mod pool;
 mod positioned;
 mod progress;
 mod replace;
 mod rest;
-#[cfg(feature = "shards")]
 mod set;
 mod slice;
 mod special;
@@ -28,32 +25,21 @@ use crate::error::Result;
 use crate::tensor::{Buffer, grow, try_reserve, try_zeros};
 
 pub(crate) use file::AccessPattern;
-#[cfg(feature = "shards")]
-pub use file::JoinedFiles;
-pub use file::{FileStorage, ReadSeek};
+pub use file::{FileStorage, JoinedFiles, ReadSeek};
 pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
-#[cfg(feature = "shards")]
 pub(crate) use lock::FileVersion;
 pub(crate) use new_file::{WriteBehind, allocate};
-#[cfg(feature = "shards")]
 pub(crate) use pool::FilePool;
 pub use positioned::FileReader;
 pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
 pub use progress::{Progress, ProgressAnswer};
-pub(crate) use replace::{Durability, refuse_existing, replace, replace_with};
-#[cfg(feature = "shards")]
-pub(crate) use replace::{ReplaceStep, look};
-#[cfg(feature = "shards")]
+pub(crate) use replace::{Durability, ReplaceStep, look, refuse_existing, replace, replace_with};
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
-pub(crate) use special::explain_open;
-#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
-pub(crate) use special::open_regular;
+pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
-pub(crate) use temporary::exit_without_saving;
-#[cfg(feature = "shards")]
-pub(crate) use temporary::{Journal, finish_left_sets, has_left_sets, remove_left_for};
+pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///

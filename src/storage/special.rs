@@ -1,14 +1,11 @@
 //! Paths of special files: pipes, devices and sockets.
 
-use std::fs::FileType;
-#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
 /// Opens a regular file for reading. Other files are an error at once, without waiting for the other end of a pipe or
 /// touching a device.
-#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     check_regular(&path.metadata()?)?;
     let mut options = OpenOptions::new();
@@ -31,7 +28,6 @@ pub(super) fn non_blocking() -> i32 {
 }
 
 /// Fails if a file is not a regular one.
-#[cfg(any(feature = "shards", feature = "tensorbuffers"))]
 fn check_regular(metadata: &Metadata) -> io::Result<()> {
     match metadata {
         metadata if metadata.is_file() => Ok(()),
@@ -41,7 +37,6 @@ fn check_regular(metadata: &Metadata) -> io::Result<()> {
 }
 
 /// The error for a path that should lead to a regular file.
-#[cfg(any(unix, feature = "shards", feature = "tensorbuffers"))]
 fn not_regular(found: FileType) -> io::Error {
     let message = format!("is {}, not a regular file", special_name(found));
     io::Error::new(io::ErrorKind::InvalidInput, message)
@@ -63,7 +58,6 @@ pub(crate) fn explain_open(path: &Path, error: io::Error) -> io::Error {
     error
 }
 
-#[cfg(any(unix, feature = "shards", feature = "tensorbuffers"))]
 fn special_name(kind: FileType) -> &'static str {
     #[cfg(unix)]
     {

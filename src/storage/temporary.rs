@@ -12,9 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-#[cfg(feature = "shards")]
-use super::lock::wait_for_lock;
-use super::lock::{Lock, is_at, try_lock};
+use super::lock::{Lock, is_at, try_lock, wait_for_lock};
 #[cfg(unix)]
 use super::special::non_blocking;
 
@@ -107,7 +105,6 @@ impl Temporary {
     /// Waits until nobody else has the first temporary file for `target`, and creates it.
     ///
     /// Returns `None` if files cannot be locked here, or if something else has this name.
-    #[cfg(feature = "shards")]
     pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
         let path = name(target, 0);
         loop {
@@ -175,7 +172,6 @@ impl Folder {
     }
 }
 
-#[cfg(feature = "shards")]
 impl Folder {
     /// Creates an empty folder next to `target`, private to its owner.
     ///
@@ -327,7 +323,6 @@ pub(crate) fn remove_left_for(target: &Path) {
 }
 
 /// The files that a set places and replaces, as recorded in its folder.
-#[cfg(feature = "shards")]
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     /// The names of the new files.
@@ -336,7 +331,6 @@ pub(crate) struct Journal {
     pub(crate) replaced: Vec<String>,
 }
 
-#[cfg(feature = "shards")]
 impl Journal {
     /// Reads the journal of a folder; `None` if there is none.
     fn read(folder: &Path) -> Option<Self> {
@@ -363,7 +357,6 @@ impl Journal {
 
 /// Calls `finish` with the journal of each set for `target` whose process was killed after it began to place files, and
 /// removes the rest of the set.
-#[cfg(feature = "shards")]
 pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
     let _live = live();
     let (mut index, mut missing) = (0, 0);
@@ -389,7 +382,6 @@ pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) 
 }
 
 /// Returns whether [`finish_left_sets`] may have something to do.
-#[cfg(feature = "shards")]
 pub(crate) fn has_left_sets(target: &Path) -> bool {
     let (mut index, mut missing) = (0, 0);
     while missing < SEARCHED {
@@ -431,7 +423,6 @@ fn remove_left(path: &Path) -> LeftFile {
     if !is_ours_to_remove(&metadata) {
         return LeftFile::Foreign;
     }
-    #[cfg(feature = "shards")]
     if metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty()) {
         // Files that are already visible belong to it.
         return LeftFile::Busy;

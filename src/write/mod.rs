@@ -37,7 +37,6 @@ pub(crate) use file_writer::write_slices;
 pub(crate) use flatbuffer::{BuiltTable, slot};
 pub(crate) use io_slices::to_io_slices;
 pub(crate) use layout::put_dims;
-#[cfg(feature = "ptd")]
 pub(crate) use planned::ends_too_far;
 pub(crate) use planned::is_position;
 pub(crate) use planner::{check_stored_name, check_tensor};

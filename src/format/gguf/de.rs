@@ -1,4 +1,5 @@
 //! Reads GGUF: the header, and the places of the tensors in the data.
+
 use std::num::NonZeroU8;
 use std::ops::Range;
 
