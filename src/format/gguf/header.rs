@@ -144,21 +144,18 @@ pub(super) fn read_beginning(cursor: &mut Cursor<'_>) -> Result<Beginning> {
     // No version number is this large.
     let is_big_endian = (1..=VERSION).contains(&stored.swap_bytes());
     let version = if is_big_endian { stored.swap_bytes() } else { stored };
-    check_version(version, is_big_endian).map_err(|kind| Error::new(kind).at(offset))?;
+    check_version(version).map_err(|kind| Error::new(kind).at(offset))?;
     let mut count = || cursor.u64().map(|count| if is_big_endian { count.swap_bytes() } else { count });
     Ok(Beginning { is_big_endian, version, tensors: count()?, entries: count()? })
 }
 
-fn check_version(version: u32, is_big_endian: bool) -> Result<(), ErrorKind> {
-    let unsupported = |what: &str, instead: &str| {
-        Err(ErrorKind::Unsupported { what: format!("read {what} of gguf"), instead: instead.to_owned() })
-    };
+fn check_version(version: u32) -> Result<(), ErrorKind> {
     match version {
-        2 | VERSION if is_big_endian && cfg!(not(feature = "npy")) => {
-            unsupported("a big-endian file", "the Cargo feature `npy` has the code for it")
-        }
         2 | VERSION => Ok(()),
-        1 => unsupported("version 1", "llama.cpp cannot either; convert the model again"),
+        1 => {
+            let (what, instead) = ("read version 1 of gguf", "llama.cpp cannot either; convert the model again");
+            Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() })
+        }
         found => Err(ErrorKind::BadNumber { what: "version", found: found.into(), expected: "2 or 3".to_owned() }),
     }
 }
@@ -215,13 +212,13 @@ mod tests {
 
     #[test]
     fn versions_that_cannot_be_read_are_told_apart() {
-        assert!(check_version(2, false).is_ok() && check_version(3, cfg!(feature = "npy")).is_ok());
+        assert!(check_version(2).is_ok() && check_version(3).is_ok());
         for (version, expected) in [
             (0, "version is 0, but expected 2 or 3"),
             (1, "cannot read version 1 of gguf; llama.cpp cannot either; convert the model again"),
             (4, "version is 4, but expected 2 or 3"),
         ] {
-            assert_eq!(check_version(version, false).unwrap_err().to_string(), expected);
+            assert_eq!(check_version(version).unwrap_err().to_string(), expected);
         }
     }
 }
