@@ -14,10 +14,10 @@ pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
     let Env { krate, private, de, .. } = &env;
     let stub = quote!({ ::core::unreachable!() });
     let tensor_file = env.writing.header(&quote!(#krate::TensorFile));
-    let store = env.writing.header(&quote!(#krate::Store));
+    let store = env.writing.header(&quote!(#krate::model::Store));
     let serialize = env.writing.header(&quote!(#private::serde::Serialize));
     let reading = env.reading.as_ref().map(|reading| {
-        let from_tensors = reading.header(&quote!(#krate::FromTensors<#de>));
+        let from_tensors = reading.header(&quote!(#krate::model::FromTensors<#de>));
         let deserialize = reading.header(&quote!(#private::serde::Deserialize<#de>));
         quote! {
             #from_tensors {
