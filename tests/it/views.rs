@@ -6,7 +6,7 @@ use std::path::Path;
 use ndarray::{Array1, array};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::view::{CastView, FileView, Joined, RenameRules, Renamed, Subset, forward};
-use tensorfile::{Dtype, File, Result, SaveOptions, TensorFile, TensorMap, Tensors};
+use tensorfile::{Dtype, Result, TensorFile, TensorMap, Tensors};
 
 #[derive(TensorFile)]
 struct Model {
@@ -104,6 +104,8 @@ fn joined_parts_send_their_metadata_once() {
 #[cfg(all(feature = "safetensors", feature = "shards"))]
 #[test]
 fn shards_keep_metadata() {
+    use tensorfile::{File, SaveOptions};
+
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.safetensors");
     SaveOptions::new().max_shard_bytes(8).save(&path, &model()).unwrap();
