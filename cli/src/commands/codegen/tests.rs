@@ -153,7 +153,7 @@ fn converts_names_to_identifiers() {
         pub w: Array1<i8>,
     }
     pub struct X {
-        /// Tensors with names impossible for fields.
+        /// Tensors whose names no field can have.
         #[tensor(flatten)]
         pub others: TensorMap,
     }
