@@ -83,9 +83,9 @@ impl SmallSink<'_> {
             return None;
         }
         let mut stored_name = "";
-        if self.names == NamePolicy::Stored {
+        if self.names != NamePolicy::Omitted {
             self.add_name(tensor, index)?;
-            if !is_position(tensor.name, index) {
+            if self.names == NamePolicy::Stored && !is_position(tensor.name, index) {
                 stored_name = tensor.name;
             }
         }
@@ -114,7 +114,7 @@ impl SmallSink<'_> {
         const NAME: usize = 16;
 
         let (encode, name) = (self.encode, tensor.name);
-        let can_store = check_stored_name(name, encode).is_ok()
+        let can_store = (self.names == NamePolicy::Embedded || check_stored_name(name, encode).is_ok())
             && encode.check_name(name, tensor.info).is_ok()
             && (index == 0 || !self.tensors.has_name(name));
         if can_store {
@@ -152,10 +152,22 @@ impl SmallSink<'_> {
 
     /// Returns whether the file is complete.
     fn finish(mut self) -> bool {
-        if self.tensors.len() == 0 {
-            return false;
+        let has_names = self.names != NamePolicy::Embedded || self.embed_names().is_some();
+        self.tensors.len() > 0 && has_names && self.format.finish(&self.tensors, &mut self.file).is_ok()
+    }
+
+    /// Appends the tensor with the names of the others.
+    fn embed_names(&mut self) -> Option<()> {
+        let names = self.tensors.iter();
+        let payload = embedded_names::payload(names.all_names(), names.map(|tensor| tensor.name)).ok()?;
+        if payload.len() + self.file.bytes.len() > MOST_BYTES {
+            return None;
         }
-        self.format.finish(&self.tensors, &mut self.file).is_ok()
+        let info = TensorInfo::new(Dtype::U8, [payload.len()]);
+        let number = self.add_info(&info)?;
+        let name_end = self.tensors.names.len();
+        self.tensors.tensors.push(PlannedTensor { name_end, info: u32::try_from(number).ok()? });
+        self.copy("", &info, &payload)
     }
 }
 

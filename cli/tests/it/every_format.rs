@@ -118,7 +118,11 @@ fn equal_tensors_are_equal_in_all_pairs_of_formats() {
             assert_eq!(verified.status.success(), written.is_ok(), "{} to {}: {message}", format.name, other.name);
             let Ok(written) = written else { continue };
             std::fs::write(session.path(&target), written).unwrap();
-            for arguments in [&["diff", file, &target][..], &["diff", "--by-position", "--quiet", &target, file]] {
+            // Tensors of several dtypes are sorted in safetensors files only.
+            let is_sorted = |format: &Format| format.name == "safetensors";
+            let by_position = &["diff", "--by-position", "--quiet", &target, file][..];
+            let by_position = Some(by_position).filter(|_| is_sorted(format) == is_sorted(other));
+            for arguments in [&["diff", file, &target][..]].into_iter().chain(by_position) {
                 let output = session.run(arguments);
                 let message = String::from_utf8_lossy(&output.stdout);
                 assert!(output.status.success(), "{} and {}: {message}", format.name, other.name);

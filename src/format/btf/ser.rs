@@ -22,7 +22,7 @@ impl write::Encode for Encode {
     }
 
     fn small(&self) -> Option<&dyn SmallFormat> {
-        (!self.embed_names).then_some(self)
+        Some(self)
     }
 
     fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
