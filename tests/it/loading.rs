@@ -89,7 +89,8 @@ fn payloads_are_copied_once() {
     assert_eq!(linear.weight.sum(), BYTES as f32 / 4.0);
     assert!((BYTES..BYTES + BYTES / 4).contains(&bytes), "{bytes}");
     let (_, bytes) = peak(|| cast.load::<BTreeMap<String, Array2<f64>>>().unwrap());
-    assert!((2 * BYTES..2 * BYTES + BYTES / 2).contains(&bytes), "{bytes}");
+    // Threads read ahead of the cast, by how much depends on the machine. A second copy would be as large as the array.
+    assert!((2 * BYTES..4 * BYTES).contains(&bytes), "{bytes}");
 }
 
 #[test]
