@@ -80,17 +80,19 @@ fn all_kinds_of_fields_load() {
 
 #[test]
 fn payloads_are_copied_once() {
-    const BYTES: usize = 8 << 20;
-    let map =
-        TensorMap::from_iter([("weight", Array2::<f32>::ones((2, BYTES / 8))), ("other", Array2::ones((1, BYTES)))]);
+    // Large beside the parts of 2 MiB that wait between the threads of a cast, of which this one may own all or none.
+    const BYTES: usize = 32 << 20;
+    let map = TensorMap::from_iter([
+        ("weight", Array2::<f32>::ones((2, BYTES / 8))),
+        ("other", Array2::ones((1, BYTES / 4))),
+    ]);
     let subset = Subset::new(&map, |name| name == "weight");
     let cast = CastView::new(&subset, |_, _| Dtype::F64);
     let (linear, bytes) = peak(|| subset.load::<Linear>().unwrap());
     assert_eq!(linear.weight.sum(), BYTES as f32 / 4.0);
     assert!((BYTES..BYTES + BYTES / 4).contains(&bytes), "{bytes}");
     let (_, bytes) = peak(|| cast.load::<BTreeMap<String, Array2<f64>>>().unwrap());
-    // Threads read ahead of the cast, by how much depends on the machine. A second copy would be as large as the array.
-    assert!((2 * BYTES..4 * BYTES).contains(&bytes), "{bytes}");
+    assert!((2 * BYTES..2 * BYTES + BYTES / 2).contains(&bytes), "{bytes}");
 }
 
 #[test]
