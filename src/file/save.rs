@@ -104,6 +104,8 @@ impl SaveOptions {
 
     /// Sets the format, with options of its own.
     ///
+    /// They also decide on names: BTF and `.ten` embed them only with their `embed_names`.
+    ///
     /// ```
     /// use ndarray::Array1;
     /// use tensorfile::{SaveOptions, TensorMap, npz, ptd};
