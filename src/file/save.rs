@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[cfg(feature = "shards")]
 use super::shards;
 use crate::error::{ErrorKind, Result};
-use crate::format::{Format, HasFormat, Options, by_extension};
+use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
 use crate::storage::{Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, replace_with};
 use crate::write::{Encode, Plan, WriteOptions};
@@ -120,7 +120,7 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with<E: HasFormat + Encode + 'static>(mut self, options: Options<E>) -> Self {
+    pub fn with<E: WritesFormat>(mut self, options: Options<E>) -> Self {
         self.format = Some(E::format());
         self.encode = Some(options.shared_encode());
         self

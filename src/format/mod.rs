@@ -41,7 +41,7 @@ pub use crate::write::{
 #[doc(hidden)]
 pub use crate::write::{SmallFile, SmallFormat, SmallTensors};
 pub use descriptor::Format;
-pub use options::{HasFormat, Options};
+pub use options::{HasFormat, Options, WritesFormat};
 
 #[cfg(feature = "npy")]
 pub use numpy::npy;

@@ -89,7 +89,7 @@ pub use self::header::DTYPES;
 use self::metadata::TypedValue;
 pub use self::options::Options;
 use crate::error::Result;
-use crate::format::{Format, HasFormat, known};
+use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
@@ -115,6 +115,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 

@@ -75,7 +75,7 @@ mod schema;
 mod ser;
 
 use std::io::{Read, Write};
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -83,11 +83,12 @@ pub use self::header::DTYPES;
 pub use self::metadata::{Compatibility, Metadata, Version};
 pub use self::options::{Options, Segments};
 use crate::error::Result;
-use crate::format::{Format, HasFormat, known};
+use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::read::Index;
 use crate::storage::Slice;
+use crate::write::Encode;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
@@ -108,6 +109,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 

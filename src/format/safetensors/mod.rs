@@ -50,7 +50,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::header::DTYPES;
 use crate::error::Result;
-use crate::format::{self, Format, HasFormat, known};
+use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
@@ -73,6 +73,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 

@@ -52,7 +52,7 @@ use serde::{Deserialize, Serialize};
 pub use self::header::DTYPES;
 pub use self::stream::{Decoder, Encoder};
 use crate::error::Result;
-use crate::format::{self, Format, HasFormat, known};
+use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
 use crate::write::{Encode, WriteOptions};
 
@@ -71,6 +71,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 

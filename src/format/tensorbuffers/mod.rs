@@ -62,7 +62,7 @@ mod ser;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -70,8 +70,9 @@ pub use self::header::{DTYPES, id};
 pub use self::metadata::{Metadata, Operation, metadata};
 pub use self::options::Options;
 use crate::error::Result;
-use crate::format::{Format, HasFormat, known};
+use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
+use crate::write::Encode;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
@@ -90,6 +91,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 

@@ -47,7 +47,7 @@ use serde::{Deserialize, Serialize};
 
 use super::header;
 use crate::error::Result;
-use crate::format::{self, Format, HasFormat, known};
+use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
 use crate::tensor::Dtype;
 use crate::write::{Encode, WriteOptions};
@@ -70,6 +70,12 @@ const SPEC: FormatSpec = FormatSpec {
 impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
+    }
+}
+
+impl WritesFormat for ser::Encode {
+    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
+        encode.clone()
     }
 }
 
