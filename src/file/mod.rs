@@ -40,6 +40,7 @@ use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
 use crate::tensor::{Element, Tensor, TensorView};
 
+pub use crate::storage::ReadRanges;
 pub use byte_map::{ByteMap, is_aligned};
 pub use edit::MetadataEdit;
 pub use load::{load, load_tensor};
@@ -75,7 +76,9 @@ pub use tensor::FileTensor;
 ///
 /// A file implements [`Tensors`], so [`save`] converts it.
 pub struct File {
-    path: Option<PathBuf>,
+    /// The path, or the name of a source of ranges.
+    location: Option<PathBuf>,
+    has_path: bool,
     format: &'static Format,
     storage: FileStorage,
     index: Index,
@@ -191,10 +194,18 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the opened path; `None` for bytes in memory. For a directory, it is the path of the file inside.
+    /// Returns the opened path; `None` for bytes in memory and for a [source of ranges](ReadRanges). For a directory, it
+    /// is the path of the file inside.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+        self.location.as_deref().filter(|_| self.has_path)
+    }
+
+    /// Returns the place of the file for messages: its path, or the [name](ReadRanges::name) of its source; `None` for
+    /// bytes in memory.
+    #[must_use]
+    pub fn location(&self) -> Option<Cow<'_, str>> {
+        self.location.as_deref().map(Path::to_string_lossy)
     }
 
     /// Returns the format.
@@ -207,7 +218,7 @@ impl File {
     /// is read; the extension only decides between several possible formats, or without a recognized one.
     #[must_use]
     pub fn misnamed_as(&self) -> Option<&'static Format> {
-        misnamed_as(self.path()?, self.format)
+        misnamed_as(self.location.as_deref()?, self.format)
     }
 
     /// Returns the length of the file in bytes, or of all shards.
@@ -731,7 +742,7 @@ impl File {
             storage => {
                 let mut metadata = self.metadata_in(storage, self.metadata.as_ref())?;
                 // A part with a stated number has its own warning.
-                let path = self.path.as_ref().filter(|_| self.part.is_none());
+                let path = self.path().filter(|_| self.part.is_none());
                 metadata.warnings.extend(path.and_then(|path| shards::part_warning(path)));
                 Ok(metadata)
             }
@@ -747,8 +758,8 @@ impl File {
             None => error,
         };
         let error = error.in_format(self.format.name);
-        match &self.path {
-            Some(path) => error.in_file(path),
+        match &self.location {
+            Some(location) => error.in_file(location),
             None => error,
         }
     }
@@ -786,7 +797,7 @@ impl fmt::Debug for File {
     /// Shows the path, the format and the counts, but not the tensors.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut file = f.debug_struct("File");
-        file.field("path", &self.path).field("format", &self.format.name);
+        file.field("location", &self.location()).field("format", &self.format.name);
         file.field("tensors", &self.len()).field("file_bytes", &self.file_bytes()).finish_non_exhaustive()
     }
 }

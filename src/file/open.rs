@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, explain_open};
-use crate::storage::{FilePool, FileVersion, open_regular};
+use crate::storage::{FilePool, FileVersion, ReadRanges, open_regular};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -310,6 +310,23 @@ impl OpenOptions {
         self.finish(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
+    /// Opens a file in a source of ranges: of any format, whatever keeps its bytes. Each tensor is read on demand. Nothing
+    /// can be borrowed.
+    ///
+    /// [`ReadRanges`] has an example.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::open`], and the errors of the source.
+    pub fn open_ranges(&self, source: Arc<dyn ReadRanges>) -> Result<File> {
+        let name = PathBuf::from(&*source.name());
+        let open = || {
+            let file = self.read(FileStorage::ranges(source)?, Some(&name))?;
+            self.finish(File { has_path: false, ..file })
+        };
+        open().map_err(|error| error.in_file(&name))
+    }
+
     /// Makes the storage of an open file with its metadata: the path may lead to a different file by now.
     fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
         let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };
@@ -401,9 +418,9 @@ impl OpenOptions {
     /// A file still read at random, as for its index.
     fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         let Contents { format, index, metadata, part } = contents;
-        let (path, limits) = (path.map(Path::to_owned), self.limits.clone());
-        let progress = self.progress.clone();
-        File { path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
+        let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
+        let (has_path, progress) = (true, self.progress.clone());
+        File { location, has_path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
     }
 }
 

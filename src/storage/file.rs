@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::headers::Headers;
 use super::mapping::{MappedFile, Mapping};
 use super::pool::{FilePool, PooledFile};
+use super::ranges::ReadRanges;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::{check_read, write_all};
 use crate::threads;
@@ -79,6 +80,7 @@ enum Origin {
     Pooled(PooledFile),
     /// One thread at a time moves it to a position and reads.
     Reader(Mutex<Box<dyn ReadSeek + Send>>),
+    Ranges(Arc<dyn ReadRanges>),
 }
 
 /// A seekable reader.
@@ -92,10 +94,11 @@ enum OriginRef<'a> {
     File(&'a File),
     Pooled(&'a PooledFile),
     Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
+    Ranges(&'a dyn ReadRanges),
 }
 
 impl OriginRef<'_> {
-    /// Reads some bytes from `offset` on; none at the end.
+    /// Reads some bytes from `offset` on; none at the end. All of them lie before the length that was found on opening.
     fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             OriginRef::File(file) => read_file_at(file, offset, bytes),
@@ -106,6 +109,7 @@ impl OriginRef<'_> {
                 reader.seek(SeekFrom::Start(offset))?;
                 check_read(reader.read(bytes)?, bytes.len())
             }
+            OriginRef::Ranges(ranges) => ranges.read_at(offset, bytes).map(|()| bytes.len()),
         }
     }
 }
@@ -174,6 +178,12 @@ impl FileStorage {
         Ok(Self::Positioned(Positioned { origin: Origin::Reader(Mutex::new(reader)), len, chunk: Mutex::default() }))
     }
 
+    /// Reads from a source of ranges.
+    pub(crate) fn ranges(ranges: Arc<dyn ReadRanges>) -> io::Result<Self> {
+        let len = ranges.len()?;
+        Ok(Self::Positioned(Positioned { origin: Origin::Ranges(ranges), len, chunk: Mutex::default() }))
+    }
+
     /// The length in bytes.
     pub(crate) fn len(&self) -> u64 {
         match self {
@@ -237,6 +247,9 @@ impl FileStorage {
             (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
                 Some((OriginRef::Reader(reader), *len, start))
             }
+            (Self::Positioned(Positioned { origin: Origin::Ranges(ranges), len, .. }), start) => {
+                Some((OriginRef::Ranges(&**ranges), *len, start))
+            }
             (Self::Mapped(mapping), start) => {
                 let origin = match mapping.file() {
                     MappedFile::Open(file) => OriginRef::File(file),
@@ -244,6 +257,14 @@ impl FileStorage {
                 };
                 Some((origin, mapping.len(), start))
             }
+            _ => None,
+        }
+    }
+
+    /// Returns the source of a file that is read by ranges.
+    pub(super) fn source(&self) -> Option<&dyn ReadRanges> {
+        match self {
+            Self::Positioned(Positioned { origin: Origin::Ranges(ranges), .. }) => Some(&**ranges),
             _ => None,
         }
     }
@@ -291,10 +312,15 @@ impl FileStorage {
     /// Fills `bytes` from `offset` on, with calls of the system if the file is on disk.
     pub(super) fn read_positions(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let needed = bytes.len() as u64;
-        threads::fill(bytes, &|start, part| {
+        let read = |start: usize, part: &mut [u8]| {
             let read = self.read_some(offset.saturating_add(start as u64), part)?;
             if read == part.len() { Ok(()) } else { Err(truncated(offset, needed, (start + read) as u64)) }
-        })
+        };
+        if let Some((OriginRef::Ranges(_), ..)) = self.positions(offset) {
+            // The source knows best how many requests it takes.
+            return read(0, bytes);
+        }
+        threads::fill(bytes, &read)
     }
 
     /// Hints to the system whether to read ahead in a file on disk.
@@ -327,7 +353,7 @@ impl FileStorage {
                 OriginRef::Pooled(file) => {
                     let _ = file.open().map(|file| advise(&file));
                 }
-                OriginRef::Reader(_) => {}
+                OriginRef::Reader(_) | OriginRef::Ranges(_) => {}
             }
         }
     }
@@ -343,6 +369,12 @@ impl FileStorage {
         // Systems refuse offsets from 2^63 on with errors of their own.
         if start >= len {
             return Ok(0);
+        }
+        let mut bytes = bytes;
+        if let (OriginRef::Ranges(_), Ok(left)) = (place, usize::try_from(len - start))
+            && left < bytes.len()
+        {
+            bytes = &mut bytes[..left];
         }
         let mut filled = 0;
         while filled < bytes.len() {

@@ -145,6 +145,9 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
+        if let Some(source) = self.storage.source() {
+            return source.will_read(&offsets.collect::<Vec<_>>());
+        }
         if !self.waits {
             return;
         }

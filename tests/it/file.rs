@@ -497,7 +497,7 @@ fn detects_by_content_then_extension() {
 fn files_are_shown_in_short() {
     let bytes = format("ten").to_vec(&map(), &WriteOptions::new()).unwrap();
     let file = OpenOptions::new().from_bytes(bytes).unwrap();
-    assert_eq!(format!("{file:?}"), "File { path: None, format: \"ten\", tensors: 4, file_bytes: 640, .. }");
+    assert_eq!(format!("{file:?}"), "File { location: None, format: \"ten\", tensors: 4, file_bytes: 640, .. }");
     assert!(format!("{:?}", file.get("bias").unwrap()).starts_with("FileTensor { name: \"bias\", info: TensorInfo {"));
 }
 

@@ -46,6 +46,7 @@ mod not_tensors;
 mod packages;
 mod print;
 mod progress;
+mod ranges;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(feature = "ptd")]

@@ -82,7 +82,8 @@ fn join_files(
     limits: &Limits,
     keeps: &mut dyn FnMut(usize, &str) -> bool,
 ) -> Result<File> {
-    let format = files.first().expect("an index lists a shard").format;
+    let first = files.first().expect("an index lists a shard");
+    let (format, has_path) = (first.format, first.has_path);
     if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
         let (one, two) = (format.name, other.format.name);
         return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
@@ -92,7 +93,7 @@ fn join_files(
         parts.push(file.storage);
         indexes.push(file.index);
         owns.push(file.metadata);
-        paths.extend(file.path);
+        paths.extend(file.location);
     }
     let joined = JoinedFiles::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
     let mut index = Index::default();
@@ -103,7 +104,8 @@ fn join_files(
     index.complete()?;
     let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });
     Ok(File {
-        path: Some(path.to_owned()),
+        location: Some(path.to_owned()),
+        has_path,
         format,
         storage,
         index,
