@@ -108,6 +108,7 @@ pub mod cast;
 #[cfg(feature = "digest")]
 pub mod digest;
 mod error;
+mod fetch;
 pub mod file;
 mod find;
 pub mod format;

@@ -26,21 +26,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("read", &["tensor", "error", "limits", "storage", "model"]),
     ("write", &["tensor", "error", "threads", "storage", "model"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "read"]),
+    // Which bytes are read together, and into which memory.
+    ("fetch", &["tensor", "error", "threads", "storage", "read"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "read", "find"]),
     ("array", &["tensor", "error", "model", "serde"]),
     // One folder per format, which knows no other, and the table of them.
     ("format", &["tensor", "error", "limits", "storage", "model", "read", "write", "find", "serde"]),
     // Open files, and views of tensors for programs.
-    ("file", &["tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "format"]),
+    ("file", &["tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "fetch", "format"]),
     ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format"]),
     ("private", &["error", "model", "serde"]),
     ("guide", &[]),
     (
         "lib",
         &[
-            "array", "cast", "digest", "error", "file", "find", "format", "limits", "model", "private", "serde",
-            "stats", "storage", "tensor", "threads", "view",
+            "array", "cast", "digest", "error", "fetch", "file", "find", "format", "limits", "model", "private",
+            "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];
