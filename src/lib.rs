@@ -55,7 +55,7 @@
 //! | `ten` | f16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
 //! | `ptd` | u8 i8 i16 i32 i64 f16 f32 f64 bool qint8 quint8 qint32 bf16 quint4x2 quint2x4 bits16 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz u16 u32 u64 |
 //! | `tensorbuffers` | f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 |
-//! | `safetensors` | bool u8 i8 f8_e5m2 f8_e4m3fn f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 f64 i64 u64 f4 f6_e2m3 f6_e3m2 f8_e8m0 c64 |
+//! | `safetensors` | bool f4 f6_e2m3 f6_e3m2 u8 i8 f8_e5m2 f8_e4m3fn f8_e8m0 f8_e4m3fnuz f8_e5m2fnuz i16 u16 f16 bf16 i32 u32 f32 c64 f64 i64 u64 |
 //! | `npy` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //! | `npz` | bool i8 u8 i16 u16 i32 u32 i64 u64 f16 f32 f64 c64 c128 |
 //! | `pytorch` | bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8_e5m2 f8_e4m3fn f8_e5m2fnuz f8_e4m3fnuz f8_e8m0 c64 c128 |

@@ -1,6 +1,7 @@
 //! Destinations of a file, and the writer for formats whose bytes are all in the layout. Small writes are gathered: a
 //! copy of up to 16 KiB takes less time than a system call.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, IoSlice, Write};
 
@@ -14,6 +15,12 @@ use crate::threads;
 pub trait FileWriter<'w> {
     /// Writes the next tensor.
     fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()>;
+
+    /// Returns whether all tensors must be sent again, because some came before their turn. Called after the last one.
+    #[doc(hidden)]
+    fn starts_over(&mut self) -> bool {
+        false
+    }
 
     /// Writes everything after the last payload.
     fn finish(self: Box<Self>) -> Result<Output<'w>>;
@@ -46,6 +53,16 @@ pub struct Output<'w> {
     to: Option<&'w mut dyn Write>,
     /// Writes of this size are passed on without a copy into the buffer.
     large: usize,
+    hold: Hold,
+}
+
+/// The payloads held if they come before their turn. The others are sent again.
+#[derive(Clone, Copy)]
+struct Hold {
+    /// Payloads of fewer bytes are held.
+    each: usize,
+    /// The most bytes held.
+    all: usize,
 }
 
 /// The size of the buffer for small writes.
@@ -54,21 +71,30 @@ const BUFFER: usize = 64 << 10;
 /// The size from which a system call takes less time than a copy.
 const LARGE: usize = 16 << 10;
 
+/// Enough to send 100,000 small tensors once.
+const HOLD: Hold = Hold { each: 16 << 20, all: 16 << 20 };
+
 impl<'w> Output<'w> {
     /// Appends to a file in memory.
     pub(crate) fn memory(file: Vec<u8>) -> Self {
-        Self { buffer: file, to: None, large: LARGE }
+        Self { buffer: file, to: None, large: LARGE, hold: HOLD }
     }
 
     /// Passes on the writes of a file of `file_bytes` bytes.
     pub(crate) fn stream(to: &'w mut dyn Write, file_bytes: u64) -> Self {
         let capacity = usize::try_from(file_bytes).unwrap_or(BUFFER).min(BUFFER);
-        Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE }
+        Self { buffer: Vec::with_capacity(capacity), to: Some(to), large: LARGE, hold: HOLD }
     }
 
     /// Passes on the writes of a file. Writes of at least `large` bytes are not gathered.
     pub(super) fn pieces(to: &'w mut dyn Write, large: usize) -> Self {
-        Self { buffer: Vec::new(), to: Some(to), large }
+        // A held payload is a copy, which a large piece must not be.
+        Self { buffer: Vec::new(), to: Some(to), large, hold: Hold { each: large, ..HOLD } }
+    }
+
+    /// Holds all payloads that come before their turn, for tensors sent only once.
+    pub(super) fn holding_all(self) -> Self {
+        Self { hold: Hold { each: usize::MAX, all: usize::MAX }, ..self }
     }
 
     /// Flushes the writer. Returns the file in memory.
@@ -143,11 +169,21 @@ pub(super) struct LayoutWriter<'w> {
     out: Output<'w>,
     /// The number of bytes written.
     position: u64,
+    /// The place in the file of the next tensor to write.
+    next: usize,
+    /// Tensors before this place are held if they come before their turn.
+    held_to: usize,
+    /// The held payloads, by place.
+    held: BTreeMap<usize, Vec<u8>>,
 }
 
 impl<'w> LayoutWriter<'w> {
     pub(super) fn new(tensors: &'w PlannedTensors, layout: &'w FileLayout, out: Output<'w>) -> Self {
-        Self { tensors, layout, out, position: 0 }
+        let mut writer = Self { tensors, layout, out, position: 0, next: 0, held_to: 0, held: BTreeMap::new() };
+        if layout.is_reordered() {
+            writer.choose_held();
+        }
+        writer
     }
 
     fn begin(&mut self) -> io::Result<()> {
@@ -155,15 +191,62 @@ impl<'w> LayoutWriter<'w> {
         self.position += begin.len() as u64;
         self.out.write_all(begin)
     }
+
+    /// Returns whether it is the turn of a tensor. Other tensors are put in their place in memory, held, or left for
+    /// the next time.
+    fn is_turn(&mut self, index: usize, data: &dyn TensorData) -> io::Result<bool> {
+        let place = self.layout.place_of(index);
+        if self.out.to.is_none() {
+            return self.place(index, data).map(|()| false);
+        }
+        if place > self.next && place < self.held_to {
+            let mut bytes = Vec::new();
+            // A view can have far more elements than there is memory.
+            bytes.try_reserve_exact(self.tensors.payload_bytes(index)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            data.write_to(&mut bytes)?;
+            self.held.insert(place, bytes);
+        }
+        Ok(place == self.next)
+    }
+
+    /// Writes a tensor to its place in a file in memory, which is filled with zeros up to there.
+    fn place(&mut self, index: usize, data: &dyn TensorData) -> io::Result<()> {
+        if self.next == 0 {
+            self.begin()?;
+        }
+        let start = usize::try_from(self.layout.payload(index)).expect("there is memory for the file");
+        let end = start + self.tensors.payload_bytes(index);
+        let file = &mut self.out.buffer;
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        data.write_to(&mut &mut file[start..end])?;
+        self.position = file.len() as u64;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Chooses the tensors to hold: the first ones after the next, as many as fit.
+    fn choose_held(&mut self) {
+        let (tensors, layout, Hold { each, mut all }) = (self.tensors, self.layout, self.out.hold);
+        let fits = |place: &usize| {
+            let bytes = tensors.payload_bytes(layout.tensor_at(*place));
+            bytes < each && all.checked_sub(bytes).map(|left| all = left).is_some()
+        };
+        let first = self.next + 1;
+        self.held_to = first + (first..tensors.len()).take_while(fits).count();
+    }
 }
 
 impl<'w> FileWriter<'w> for LayoutWriter<'w> {
     fn tensor(&mut self, index: usize, data: &dyn TensorData) -> Result<()> {
-        if index == 0 {
+        if self.layout.is_reordered() && !self.is_turn(index, data)? {
+            return Ok(());
+        }
+        if self.next == 0 {
             self.begin()?;
         }
-        let (layout, offset) = (self.layout, self.layout.payload(index));
-        let header = layout.header(index);
+        let (header, offset) = (self.layout.header(index), self.layout.payload(index));
         self.out.pad(offset - header.len() as u64 - self.position)?;
         self.out.write_all(header)?;
         match data.as_bytes() {
@@ -171,7 +254,22 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
             None => data.write_to(&mut self.out)?,
         }
         self.position = offset + self.tensors.payload_bytes(index) as u64;
+        self.next += 1;
+        // In a sorted file there are no headers and no gaps.
+        while let Some(bytes) = self.held.remove(&self.next) {
+            self.out.write_all(&bytes)?;
+            self.position += bytes.len() as u64;
+            self.next += 1;
+        }
         Ok(())
+    }
+
+    fn starts_over(&mut self) -> bool {
+        let starts_over = self.layout.is_reordered() && self.next < self.tensors.len();
+        if starts_over {
+            self.choose_held();
+        }
+        starts_over
     }
 
     fn finish(mut self: Box<Self>) -> Result<Output<'w>> {

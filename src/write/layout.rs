@@ -8,8 +8,9 @@ use crate::error::{Result, cannot_store};
 
 /// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
 ///
-/// The file is written from start to end, so payloads are in tensor order, each after its header. A tensor that shares
-/// the bytes of an earlier one has the same offset. Planning refuses any other layout.
+/// The file is written from start to end, so payloads are in tensor order, each after its header, unless the format
+/// sorts tensors. A tensor that shares the bytes of an earlier one has the same offset. Planning refuses any other
+/// layout.
 ///
 /// ```
 /// use tensorfile::format::{FileLayout, PlannedTensors};
@@ -41,10 +42,20 @@ pub struct FileLayout {
     pub end: Vec<u8>,
     /// Omit names equal to the position of their tensor from headers.
     pub(super) omits_positions: bool,
+    /// The order of the payloads, unless it is the order of the plan.
+    order: Option<FileOrder>,
     /// All headers, concatenated.
     headers: Vec<u8>,
     /// Messages are often of one tensor.
     tensors: SmallVec<[PlacedTensor; 1]>,
+}
+
+#[derive(Debug)]
+struct FileOrder {
+    /// The position in the plan, by place in the file.
+    tensors: Vec<usize>,
+    /// The place in the file, by position in the plan.
+    places: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -108,6 +119,35 @@ impl FileLayout {
         }
         self.begin = begin;
         Ok(())
+    }
+
+    /// Sorts payloads without headers and gaps. `order` is the position in the plan of each tensor of the file.
+    #[cfg(feature = "safetensors")]
+    pub(crate) fn reorder(&mut self, order: Vec<usize>, payload_bytes: &mut dyn FnMut(usize) -> usize) {
+        let (mut places, mut end) = (vec![0; order.len()], self.begin.len() as u64);
+        for (place, index) in order.iter().enumerate() {
+            places[*index] = place;
+            self.tensors[*index].payload = end;
+            end += payload_bytes(*index) as u64;
+        }
+        self.order = Some(FileOrder { tensors: order, places });
+    }
+
+    /// Returns whether the order of the file is not the order of the plan.
+    pub(super) fn is_reordered(&self) -> bool {
+        self.order.is_some()
+    }
+
+    /// Returns the position in the plan of the tensor at a place in the file.
+    #[inline]
+    pub(super) fn tensor_at(&self, place: usize) -> usize {
+        self.order.as_ref().map_or(place, |order| order.tensors[place])
+    }
+
+    /// Returns the place in the file of a tensor of the plan.
+    #[inline]
+    pub(super) fn place_of(&self, index: usize) -> usize {
+        self.order.as_ref().map_or(index, |order| order.places[index])
     }
 
     /// Adds a header and returns its place.

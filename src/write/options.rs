@@ -29,6 +29,9 @@ pub struct WriteOptions {
     /// Store dense tensors in the order of their memory, such as NHWC, if the format can. Default: `false`, in
     /// row-major order.
     pub keep_dim_order: bool,
+    /// Write tensors in the order of the value, even where a format sorts them; see
+    /// [`safetensors::Options::keep_order`](crate::safetensors::Options::keep_order). Default: `false`.
+    pub keep_order: bool,
     /// Write sparse tensors with the layout number of TFRT's code, 1, instead of the specification's, 2. Only BTF has
     /// sparse tensors. Default: `false`; [`FileMetadata::coo_layouts`] states what a file has.
     pub tfrt_coo: bool,
@@ -74,6 +77,13 @@ impl WriteOptions {
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
         self.keep_dim_order = keep;
+        self
+    }
+
+    /// Sets whether to write tensors in the order of the value, even where a format sorts them.
+    #[must_use]
+    pub fn keep_order(mut self, keep: bool) -> Self {
+        self.keep_order = keep;
         self
     }
 

@@ -151,7 +151,9 @@ impl Plan {
             return Err(bad_layout(format!("{payloads} payloads"), format!("there are {tensors} tensors")));
         }
         let mut end = layout.begin.len() as u64;
-        for (index, ((header, payload), payload_bytes)) in layout.placed().zip(self.payload_lens()).enumerate() {
+        for index in (0..tensors).map(|place| layout.tensor_at(place)) {
+            let (header, payload) = (layout.header(index), layout.payload(index));
+            let payload_bytes = self.payload_bytes(index);
             let in_tensor = |error: Error| error.in_tensor(self.name(index));
             let place = || format!("a payload at byte {payload}");
             let owner = self.owner(index);

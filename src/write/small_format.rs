@@ -95,6 +95,11 @@ impl SmallFile<'_> {
         Ok(&mut bytes[..len])
     }
 
+    /// Returns everything from the first record on.
+    pub fn records(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.front..]
+    }
+
     /// Returns the file so far, to append to.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         self.bytes

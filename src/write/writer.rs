@@ -55,6 +55,8 @@ fn write_all(file: &[u8], out: &mut dyn Write, encode: &dyn Encode) -> Result<()
 impl Plan {
     /// Returns a writer of the file.
     ///
+    /// In a sorted file, it holds the payloads of tensors sent before their turn.
+    ///
     /// ```
     /// use tensorfile::{Tensor, TensorMap, Tensors, ten};
     ///
@@ -68,7 +70,7 @@ impl Plan {
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     pub fn writer<'w>(&'w self, out: &'w mut dyn Write) -> PlanWriter<'w> {
-        PlanWriter::new(self, Output::stream(out, self.file_bytes()))
+        PlanWriter::new(self, Output::stream(out, self.file_bytes()).holding_all())
     }
 
     /// Writes the planned tensors to a stream.
@@ -123,8 +125,12 @@ impl Plan {
     /// Writes the planned tensors. Returns the file if it is written to memory.
     pub(crate) fn write<'w>(&'w self, tensors: &dyn Tensors, out: Output<'w>) -> Result<Vec<u8>> {
         let mut writer = PlanWriter::new(self, out);
-        tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().spec().name))?;
-        writer.into_output()
+        loop {
+            tensors.send(&mut writer).map_err(|error| error.in_format(self.encode().spec().name))?;
+            if !writer.starts_over() {
+                return writer.into_output();
+            }
+        }
     }
 }
 
@@ -167,11 +173,24 @@ impl<'w> PlanWriter<'w> {
         self.into_output().map(drop)
     }
 
+    /// Returns whether all tensors came, but must be sent again.
+    fn starts_over(&mut self) -> bool {
+        let starts_over = self.done == self.sent_tensors() && self.file.starts_over();
+        if starts_over {
+            (self.done, self.metadata_done) = (0, 0);
+        }
+        starts_over
+    }
+
+    /// Returns the number of tensors sent: all but the list of names.
+    fn sent_tensors(&self) -> usize {
+        self.plan.len() - usize::from(self.plan.embedded().is_some())
+    }
+
     fn into_output(mut self) -> Result<Vec<u8>> {
         let plan = self.plan;
         let finish = || {
-            let tensors = plan.len() - usize::from(plan.embedded().is_some());
-            if self.done < tensors {
+            if self.done < self.sent_tensors() {
                 return Err(changed(format!("`{}` did not come again", Short(plan.name(self.done)))));
             }
             if self.metadata_done < plan.metadata.len() {
@@ -189,7 +208,7 @@ impl<'w> PlanWriter<'w> {
     /// Checks the next tensor against the plan.
     fn check(&self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (plan, name, info) = (self.plan, tensor.name, tensor.info);
-        if self.done + usize::from(plan.embedded().is_some()) >= plan.len() {
+        if self.done >= self.sent_tensors() {
             return Err(changed(format!("`{}` was not there before", Short(name))));
         }
         let (planned, before) = (plan.name(self.done), plan.info(self.done));

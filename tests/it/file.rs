@@ -16,7 +16,7 @@ use tensorfile::{
     Tensors, WriteOptions,
 };
 
-use crate::support::{format, multi_tensor_formats};
+use crate::support::{format, in_written_order, multi_tensor_formats};
 
 fn map() -> TensorMap {
     let weight: Vec<f32> = (0_u8..24).map(f32::from).collect();
@@ -353,7 +353,7 @@ fn opens_bytes_of_any_owner_and_readers() {
         ];
         for file in &owners {
             shared(file);
-            assert_eq!(file.load::<TensorMap>().unwrap(), map(), "{}", format.name);
+            assert_eq!(file.load::<TensorMap>().unwrap(), in_written_order(format, &map()), "{}", format.name);
             assert_eq!((file.path(), file.file_bytes()), (None, bytes.len() as u64));
             assert!(file.view("weight").is_ok(), "{}: tensors are borrowed", format.name);
         }
@@ -366,7 +366,7 @@ fn opens_bytes_of_any_owner_and_readers() {
             let threads = [scope.spawn(load), scope.spawn(load), scope.spawn(load)];
             threads.map(|thread| thread.join().unwrap()).into()
         });
-        assert!(threads.iter().all(|read| *read == map()), "{}", format.name);
+        assert!(threads.iter().all(|read| *read == in_written_order(format, &map())), "{}", format.name);
         let part = file.slice("weight", &[1..2, 0..3, 3..4]).unwrap();
         assert_eq!(part.to_array::<f32>().unwrap(), array![[[15.0], [19.0], [23.0]]].into_dyn());
     }
@@ -627,11 +627,12 @@ mod load {
 
     #[test]
     fn rest_returns_the_tensors_that_a_type_does_not_take() {
-        for_every_format(|_, path| {
+        for_every_format(|format, path| {
             let file = File::open(path).unwrap();
             assert_eq!(file.load::<Part>().unwrap().bias, array![1, -1]);
             let rest: Vec<_> = file.rest::<Part>().iter().map(|tensor| tensor.name()).collect();
-            assert_eq!(rest, ["weight", "empty", "scale"]);
+            let written = in_written_order(format, &map());
+            assert_eq!(rest, written.names().filter(|name| *name != "bias").collect::<Vec<_>>());
         });
     }
 }
@@ -662,7 +663,9 @@ fn tensors_can_be_made_of_others() {
     for format in multi_tensor_formats() {
         let file = format.to_vec(&chosen, &WriteOptions::new().embed_names(true)).unwrap();
         let read = format.from_slice(&file).unwrap();
-        assert_eq!(read.names().collect::<Vec<_>>(), ["weight", "bias", "scale"], "{}", format.name);
+        let written = in_written_order(format, &map());
+        let names: Vec<_> = written.names().filter(|name| *name != "empty").collect();
+        assert_eq!(read.names().collect::<Vec<_>>(), names, "{}", format.name);
         assert_eq!(read["weight"], map()["weight"]);
     }
     let json = serde_json::to_value(&chosen as &dyn Tensors).unwrap();
@@ -711,7 +714,9 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
         for backend in [Backend::Mapped, Backend::Positioned] {
             let file = OpenOptions::new().backend(backend).progress(listener(&calls)).open(&path).unwrap();
             file.load::<TensorMap>().unwrap();
-            assert_eq!(taken(&calls, name), [(20 << 20, (20 << 20) + 4), ((20 << 20) + 4, (20 << 20) + 4)], "{name}");
+            // Sorted tensors begin with the small one.
+            let first = if name == "safetensors" { 4 } else { 20 << 20 };
+            assert_eq!(taken(&calls, name), [(first, (20 << 20) + 4), ((20 << 20) + 4, (20 << 20) + 4)], "{name}");
             file.deserialize::<TensorMap>().unwrap();
             assert_eq!(taken(&calls, name).len(), 2, "{name}");
             file.load::<Small>().unwrap();

@@ -32,6 +32,11 @@ pub struct WriteArgs {
     /// Otherwise they are stored row-major. A file in the format of its inputs always keeps the order.
     #[arg(long)]
     pub keep_dim_order: bool,
+    /// Write tensors to safetensors in the order of the inputs
+    ///
+    /// Otherwise tensors of several dtypes are sorted, wide dtypes first and then by name, so that each is aligned.
+    #[arg(long)]
+    pub keep_order: bool,
     /// Write sparse tensors as TFRT's code reads them, not as the BTF specification says: with layout number 1 instead
     /// of 2
     ///

@@ -125,13 +125,14 @@ impl<'t> Export<'t> {
             entries.entry(FILE_METADATA.to_owned()).or_insert_with(|| "pt".to_owned());
         }
         let Naming { embeds, drops } = Naming::of(args, &list, &target, &mut notes)?;
-        let keeps_order = args.keep_dim_order || kept.format == Some(target.format.name);
+        let keeps_dim_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);
         let mut options = options
             .metadata(entries)
             .embed_names(embeds)
             .long_names(args.long_names)
-            .keep_dim_order(keeps_order)
+            .keep_dim_order(keeps_dim_order)
+            .keep_order(args.keep_order)
             .tfrt_coo(args.tfrt_coo || kept.tfrt_coo);
         if let Some(bytes) = args.align {
             options = options.alignment(bytes);

@@ -224,6 +224,17 @@ fn keeps_dim_order_within_a_format_or_on_request() {
 }
 
 #[test]
+fn sorts_several_dtypes_or_keeps_their_order() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert small.ptd sorted.safetensors",
+        "ls sorted.safetensors",
+        "convert small.ptd kept.safetensors --keep-order",
+        "ls kept.safetensors",
+    ]));
+}
+
+#[test]
 fn keeps_the_layout_number_of_sparse_tensors() {
     let session = Session::new();
     let layouts = |name: &str| File::open(session.path(name)).unwrap().metadata().unwrap().coo_layouts;

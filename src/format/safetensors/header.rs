@@ -15,13 +15,17 @@ use crate::storage::ReadAt;
 use crate::tensor::{Dtype, TensorInfo, dtypes, sorted, tags_of};
 use crate::write::{Planned, PlannedIter};
 
-/// The names of the supported dtypes.
+/// The names of the supported dtypes, in the order in which the crate sorts them: narrow ones first.
 pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("BOOL", Dtype::Bool),
+    ("F4", Dtype::F4),
+    ("F6_E2M3", Dtype::F6E2M3),
+    ("F6_E3M2", Dtype::F6E3M2),
     ("U8", Dtype::U8),
     ("I8", Dtype::I8),
     ("F8_E5M2", Dtype::F8E5M2),
     ("F8_E4M3", Dtype::F8E4M3Fn),
+    ("F8_E8M0", Dtype::F8E8M0),
     ("F8_E4M3FNUZ", Dtype::F8E4M3Fnuz),
     ("F8_E5M2FNUZ", Dtype::F8E5M2Fnuz),
     ("I16", Dtype::I16),
@@ -31,20 +35,22 @@ pub(super) const TAGS: &[(&str, Dtype)] = &[
     ("I32", Dtype::I32),
     ("U32", Dtype::U32),
     ("F32", Dtype::F32),
+    ("C64", Dtype::C64),
     ("F64", Dtype::F64),
     ("I64", Dtype::I64),
     ("U64", Dtype::U64),
-    ("F4", Dtype::F4),
-    ("F6_E2M3", Dtype::F6E2M3),
-    ("F6_E3M2", Dtype::F6E3M2),
-    ("F8_E8M0", Dtype::F8E8M0),
-    ("C64", Dtype::C64),
 ];
 
 /// The supported dtypes.
 pub const DTYPES: &[Dtype] = &dtypes::<_, { TAGS.len() }>(TAGS);
 
 const TAG_OF: [Option<&str>; Dtype::ALL.len()] = tags_of(TAGS);
+
+/// Returns the position of a dtype in the crate's order, if the dtype is known.
+pub(super) fn rank(info: &TensorInfo) -> Option<usize> {
+    let is_known = info.unknown_dtype().is_none();
+    TAGS.iter().position(|(_, dtype)| is_known && *dtype == info.dtype)
+}
 
 /// The key of the metadata, which is not the name of a tensor.
 pub(super) const METADATA: &str = "__metadata__";
@@ -271,8 +277,8 @@ impl<'de> Deserialize<'de> for HeaderTensor {
 /// The header as it is written, after room for its length.
 pub(super) struct Writer {
     bytes: Vec<u8>,
-    /// For each info, where what follows the name is, up to the offsets. Infos are numbered in the order in which they
-    /// come.
+    /// The range of the text of each info, from the end of the name up to the offsets. It is empty until the first
+    /// tensor with the info is written.
     infos: SmallVec<[Range<usize>; 1]>,
     /// The end of the data of the last tensor.
     end: Decimal,
@@ -360,21 +366,23 @@ impl Writer {
         self.text(value.json);
     }
 
-    /// Adds tensors whose data follow one another.
-    pub(super) fn tensors(&mut self, tensors: PlannedIter<'_>) {
+    /// Adds tensors without gaps between their data, in `order` or else in their own order.
+    pub(super) fn tensors(&mut self, tensors: PlannedIter<'_>, order: Option<&[usize]>) {
         // Most names are short, and all of them are looked at in less time than one after the other.
         self.has_plain_names = is_plain(tensors.all_names());
-        for tensor in tensors {
-            self.tensor(&tensor, self.end.number);
-        }
+        let Some(order) = order else {
+            return tensors.for_each(|tensor| self.tensor(&tensor, self.end.number));
+        };
+        let tensors: SmallVec<[Planned<'_>; 8]> = tensors.collect();
+        order.iter().for_each(|index| self.tensor(&tensors[*index], self.end.number));
     }
 
     pub(super) fn tensor(&mut self, tensor: &Planned<'_>, start: u64) {
         self.separator();
         self.open_string(tensor.name, self.has_plain_names);
         match self.infos.get(tensor.info_number) {
-            Some(text) => self.bytes.extend_from_within(text.clone()),
-            None => self.info(tensor.info),
+            Some(text) if !text.is_empty() => self.bytes.extend_from_within(text.clone()),
+            _ => self.info(tensor.info, tensor.info_number),
         }
         // Most often data begins where that of the last tensor ends.
         let start = if self.end.number == start { self.end } else { Decimal::new(start) };
@@ -386,7 +394,7 @@ impl Writer {
     }
 
     /// Writes what describes a tensor, from the end of its name up to its offsets.
-    fn info(&mut self, info: &TensorInfo) {
+    fn info(&mut self, info: &TensorInfo, number: usize) {
         let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {
             Some(dtype) => {
@@ -407,7 +415,17 @@ impl Writer {
             self.decimal(Decimal::new(*dim as u64));
         }
         self.text(r#"],"data_offsets":["#);
-        self.infos.push(start..self.bytes.len());
+        let text = start..self.bytes.len();
+        match self.infos.get_mut(number) {
+            Some(later) => *later = text,
+            // In the order of the value, infos come in the order of their numbers.
+            None => {
+                while self.infos.len() < number {
+                    self.infos.push(0..0);
+                }
+                self.infos.push(text);
+            }
+        }
     }
 
     #[inline]

@@ -18,10 +18,11 @@
 //!
 //! # Deviations
 //!
-//! - The crate sorts tensors on write, those of wide dtypes first, so that each is aligned. We write them in the order
-//!   of the value, without a second look at it. As gaps are forbidden, a tensor after one of narrower elements may
-//!   begin at any byte. Every reader copies such a tensor into an array, but it cannot be borrowed as one. A value in
-//!   the crate's order is written as the crate writes it.
+//! - The crate sorts tensors on write: wide dtypes first, so that each tensor is aligned, then by name. So do we if the
+//!   value has several dtypes. A value of one dtype keeps its order, as each tensor is aligned anyway. A value with an
+//!   unknown dtype keeps its order too, and any value with [`Options::keep_order`]. Gaps are forbidden, so a tensor
+//!   after narrower elements may then begin at any byte. Readers copy such a tensor into an array, but cannot borrow
+//!   it.
 //! - The crate writes its metadata in any order. We write it sorted, so that the same value makes the same file.
 //! - The specification forbids two entries of one name. The crate takes the last, also of two metadata entries. Both
 //!   are errors here.
@@ -91,7 +92,8 @@ fn defaults() -> &'static Options {
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "8 bytes, and packs tensors from there")?;
     let entries = options.metadata.iter();
-    Ok(entries.fold(Options::new(), |options, (key, value)| options.metadata(key, value)).shared_encode())
+    let own = Options::new().keep_order(options.keep_order);
+    Ok(entries.fold(own, |own, (key, value)| own.metadata(key, value)).shared_encode())
 }
 
 /// Serializes a value into a safetensors file in memory.
@@ -123,6 +125,10 @@ pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
 /// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
 /// KiB is made in memory in one pass, and then written. Otherwise, only the header is held, and the writer need not
 /// seek. Small writes are gathered, large ones are passed on as they are.
+///
+/// A value of several dtypes is sorted as it is written. Up to 16 MiB of early tensors are held; for the others the
+/// value is serialized again, about once for each dtype if its names are sorted. [`Options::keep_order`] writes any
+/// value in one go.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -246,6 +252,26 @@ impl Options {
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Sets whether to write tensors of several dtypes in the order of the value. By default they are sorted, wide
+    /// dtypes first and then by name, so that each tensor is aligned and can be borrowed.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{Tensor, TensorMap, safetensors};
+    ///
+    /// let map = TensorMap::from_iter([("mask", Tensor::from(array![1_u8])), ("bias", Tensor::from(array![0.5_f32]))]);
+    /// let sorted: TensorMap = safetensors::from_slice(&safetensors::to_vec(&map)?)?;
+    /// assert!(sorted.names().eq(["bias", "mask"]));
+    /// let kept: TensorMap = safetensors::from_slice(&safetensors::Options::new().keep_order(true).to_vec(&map)?)?;
+    /// assert!(kept.names().eq(["mask", "bias"]));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keep_order(mut self, keep: bool) -> Self {
+        Arc::make_mut(&mut self.encode).keep_order = keep;
         self
     }
 }

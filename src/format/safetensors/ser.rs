@@ -1,11 +1,12 @@
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::header::Writer;
+use super::header::{Writer, rank};
 use crate::error::{ErrorKind, Result, cannot_store};
 use crate::model::{FormatSpec, MetadataValue};
-use crate::tensor::TensorInfo;
+use crate::tensor::{TensorInfo, sorted};
 use crate::write;
 use crate::write::{FileLayout, NamePolicy, PlannedIter, PlannedTensors, SmallFile, SmallFormat, SmallTensors};
 
@@ -13,6 +14,8 @@ use crate::write::{FileLayout, NamePolicy, PlannedIter, PlannedTensors, SmallFil
 #[derive(Debug, Clone, Default)]
 pub struct Encode {
     pub(super) metadata: IndexMap<String, String>,
+    /// Write tensors of several dtypes in the order of the value.
+    pub(super) keep_order: bool,
 }
 
 impl write::Encode for Encode {
@@ -36,7 +39,7 @@ impl write::Encode for Encode {
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn write::Encode>> {
         let mut metadata = self.metadata.clone();
         metadata.extend(entries.iter().map(|(key, value)| (key.clone(), value.to_string())));
-        Ok(Arc::new(Self { metadata }))
+        Ok(Arc::new(Self { metadata, ..*self }))
     }
 
     fn small(&self) -> Option<&dyn SmallFormat> {
@@ -44,20 +47,55 @@ impl write::Encode for Encode {
     }
 
     fn lay_out(&self, plan: &PlannedTensors) -> Result<FileLayout> {
+        let order = self.order(plan.iter());
         let mut layout = plan.stack_payloads(0, 1)?;
-        let buffer = Vec::with_capacity(Writer::expected_bytes(plan.len()));
-        layout.put_before(self.header(plan.iter(), buffer)?)?;
+        layout.put_before(self.header(plan.iter(), order.as_deref())?)?;
+        if let Some(order) = order {
+            layout.reorder(order, &mut |index| plan.payload_bytes(index));
+        }
         Ok(layout)
     }
 }
 
 impl Encode {
-    /// Returns the header of a file of these tensors, in an empty buffer.
-    fn header(&self, tensors: PlannedIter<'_>, buffer: Vec<u8>) -> Result<Vec<u8>> {
-        let mut header = Writer::new(buffer, &self.metadata);
-        header.tensors(tensors);
+    /// Returns the header of a file of these tensors.
+    fn header(&self, tensors: PlannedIter<'_>, order: Option<&[usize]>) -> Result<Vec<u8>> {
+        let mut header = Writer::new(Vec::with_capacity(Writer::expected_bytes(tensors.len())), &self.metadata);
+        header.tensors(tensors, order);
         header.finish()
     }
+
+    /// Returns the order of the file, unless it is the order of the value. Tensors of several dtypes are sorted, so that
+    /// each is aligned.
+    #[inline]
+    fn order(&self, tensors: PlannedIter<'_>) -> Option<Vec<usize>> {
+        let infos = tensors.infos();
+        let has_one_dtype = infos.len() < 2 || infos.iter().all(|info| info.dtype == infos[0].dtype);
+        if self.keep_order || has_one_dtype { None } else { order_of_several(tensors) }
+    }
+}
+
+/// Returns the order of tensors of several dtypes, unless they are sorted. Unknown dtypes have no rank: their value
+/// keeps its order.
+#[inline(never)]
+fn order_of_several(tensors: PlannedIter<'_>) -> Option<Vec<usize>> {
+    let ranks = tensors.infos().iter().map(|info| rank(info).map(Reverse));
+    let ranks: Vec<Reverse<usize>> = ranks.collect::<Option<_>>()?;
+    let keys: Vec<(Reverse<usize>, &str)> = tensors.map(|tensor| (ranks[tensor.info_number], tensor.name)).collect();
+    (!keys.is_sorted()).then(|| sorted::positions(keys.len(), &mut |one, other| keys[one].cmp(&keys[other])))
+}
+
+/// Sorts the payloads of a small file.
+fn sort_payloads(tensors: PlannedIter<'_>, order: &[usize], payloads: &mut [u8]) {
+    let mut rest = &*payloads;
+    let split = tensors.map(|tensor| {
+        let payload;
+        (payload, rest) = rest.split_at(tensor.payload_bytes);
+        payload
+    });
+    let split: Vec<&[u8]> = split.collect();
+    let sorted = order.iter().map(|index| split[*index]).collect::<Vec<_>>().concat();
+    payloads.copy_from_slice(&sorted);
 }
 
 impl SmallFormat for Encode {
@@ -70,8 +108,12 @@ impl SmallFormat for Encode {
     }
 
     fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()> {
-        let header = self.header(tensors.iter(), Vec::with_capacity(Writer::expected_bytes(tensors.len())))?;
+        let order = self.order(tensors.iter());
+        let header = self.header(tensors.iter(), order.as_deref())?;
         file.set_front(header.len())?.copy_from_slice(&header);
+        if let Some(order) = order {
+            sort_payloads(tensors.iter(), &order, file.records());
+        }
         Ok(())
     }
 }

@@ -24,7 +24,7 @@ mod writers;
 
 use tensorfile::{CooTensor, Format, Tensor, TensorMap, WriteOptions};
 
-use crate::support::tensor;
+use crate::support::{in_written_order, tensor};
 
 fn sparse() -> Tensor {
     CooTensor::new([3, 300], vec![0, 1, 2, 299, 1, 0], vec![1.5_f32, -2.0, 0.25]).unwrap().to_tensor()
@@ -74,7 +74,7 @@ fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
         maps.push([("0", sparse()), ("1", tensor(first, &[1]))].into_iter().collect());
     }
     maps.retain(|map| holds(format, map));
-    maps.into_iter().map(|map| (map.clone(), file_of(format, &map))).collect()
+    maps.into_iter().map(|map| (in_written_order(format, &map), file_of(format, &map))).collect()
 }
 
 /// Small files with payloads that do not lie in them as they are, which formats read, but write on request only.

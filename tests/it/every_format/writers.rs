@@ -26,7 +26,8 @@ impl Target<'_> {
     /// Returns a value whose bytes are all `number`. Its tensors differ, so that no format stores one of them only.
     pub fn value(self, number: u8) -> TensorMap {
         let tensor = |at: usize| {
-            let dtype = self.format.dtypes.iter().find(|dtype| **dtype != Dtype::Bool).unwrap();
+            let is_whole = |dtype: &&Dtype| **dtype != Dtype::Bool && dtype.block_elements() == 1;
+            let dtype = self.format.dtypes.iter().find(is_whole).unwrap();
             let info = TensorInfo::new(*dtype, [LEN + at]);
             Tensor::new(info.clone(), &vec![number; info.payload_bytes().unwrap()]).unwrap()
         };

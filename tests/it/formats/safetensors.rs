@@ -192,9 +192,161 @@ fn the_crate_reads_any_order_of_dtypes_and_names() {
         map.insert(name, tensor(Dtype::U8, &[0, 5]));
         map.insert(format!("{name} "), tensor(Dtype::F64, &[]));
     }
-    let file = safetensors::to_vec(&map).unwrap();
+    let file = safetensors::Options::new().keep_order(true).to_vec(&map).unwrap();
+    let read: Vec<String> =
+        File::from_bytes(file.clone()).unwrap().tensors().map(|tensor| tensor.name().to_owned()).collect();
+    assert_eq!(read, names(&map), "the order of the value is kept");
     assert_eq!(by_the_crate(&file).unwrap(), map.clone().into_iter().collect());
     assert_eq!(safetensors::from_slice::<TensorMap>(&file).unwrap(), map);
+}
+
+/// Two tensors of each dtype in an order that is not the crate's, and the file that the crate writes of them. Each
+/// tensor has at least `bytes` bytes, but for an empty one.
+fn shuffled(bytes: usize) -> (TensorMap, Vec<u8>) {
+    let dtypes = of_all_dtypes();
+    let (mut map, mut tags) = (TensorMap::new(), Vec::new());
+    for number in (0..2 * dtypes.len()).map(|number| number * 17 % (2 * dtypes.len())) {
+        let (tag, dtype) = dtypes[number / 2];
+        let columns = if number == 5 { 0 } else { bytes.next_multiple_of(dtype.block_bytes()) / dtype.block_bytes() };
+        let info = TensorInfo::new(dtype, [dtype.block_elements(), columns]);
+        // Bools are 0 or 1.
+        let payload: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| u8::from(at % (number + 2) == 0)).collect();
+        let name = format!("{}.{}", ["weight", "bias"][number % 2], 100 - number);
+        map.insert(name.clone(), Tensor::new(info, &payload).unwrap());
+        tags.push((name, tag));
+    }
+    let views = tags.iter().map(|(name, tag)| {
+        let tensor = &map[name.as_str()];
+        (name, View::new(*tag, tensor.shape().to_vec(), tensor.as_bytes()).unwrap())
+    });
+    let file = ::safetensors::serialize(views, None).unwrap();
+    (map, file)
+}
+
+/// Tensors, and how often they were sent.
+struct Counted<'a>(&'a TensorMap, std::cell::Cell<usize>);
+
+impl tensorfile::Tensors for Counted<'_> {
+    fn send(&self, sink: &mut dyn tensorfile::model::TensorSink) -> tensorfile::Result<()> {
+        self.1.set(self.1.get() + 1);
+        self.0.send(sink)
+    }
+}
+
+#[test]
+fn several_dtypes_are_written_in_the_order_of_the_crate() {
+    // One pass, a plan, and more than what is held of a stream.
+    for bytes in [20, 10_000, 1 << 20] {
+        let (map, theirs) = shuffled(bytes);
+        assert!(safetensors::to_vec(&map).unwrap() == theirs, "{bytes}");
+        let mut file = b"overwritten".to_vec();
+        safetensors::Options::new().to_vec_into(&mut file, &map).unwrap();
+        assert!(file == theirs, "{bytes} into");
+        let mut file = Vec::new();
+        safetensors::to_writer(&mut file, &map).unwrap();
+        assert!(file == theirs, "{bytes} to a writer");
+        let slices = safetensors::Options::new().to_io_slices(&map).unwrap();
+        assert!(slices.as_slices().iter().flat_map(|slice| slice.iter()).eq(&theirs), "{bytes} as slices");
+        let plan = safetensors::Options::new().plan(&map).unwrap();
+        let (mut file, mut first) = (Vec::new(), map.names());
+        assert_eq!((plan.file_bytes(), plan.name(0)), (theirs.len() as u64, first.next().unwrap()));
+        let mut writer = plan.writer(&mut file);
+        tensorfile::Tensors::send(&map, &mut writer).unwrap();
+        writer.finish().unwrap();
+        assert!(file == theirs, "{bytes} by a plan that is sent once");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.safetensors");
+        tensorfile::save(&path, &map).unwrap();
+        assert!(std::fs::read(&path).unwrap() == theirs, "{bytes} to a path");
+        let read: TensorMap = tensorfile::load(&path).unwrap();
+        let sorted: Vec<&str> = names(&read);
+        assert_eq!(sorted, names(&safetensors::from_slice(&theirs).unwrap()), "{bytes} from a path");
+        assert_eq!(
+            read.into_iter().collect::<HashMap<_, _>>(),
+            map.clone().into_iter().collect(),
+            "{bytes} from a path"
+        );
+        let kept = safetensors::Options::new().keep_order(true).to_vec(&map).unwrap();
+        assert!(safetensors::from_slice::<TensorMap>(&kept).unwrap() == map, "{bytes} in the order of the value");
+        assert!(kept != theirs, "{bytes} in the order of the value");
+    }
+}
+
+#[test]
+fn one_dtype_keeps_the_order_of_the_value() {
+    let map: TensorMap =
+        ["b", "a", "c"].map(|name| (name, Tensor::from_slice(&[1.0_f32], [1]).unwrap())).into_iter().collect();
+    assert_eq!(names(&safetensors::from_slice(&safetensors::to_vec(&map).unwrap()).unwrap()), ["b", "a", "c"]);
+}
+
+#[test]
+fn large_values_are_sent_once_for_each_width() {
+    const EACH: usize = 6 << 20;
+    let mut map = TensorMap::new();
+    let dtypes = [Dtype::U8, Dtype::F32, Dtype::F64, Dtype::I16];
+    for (at, dtype) in dtypes.iter().cycle().take(16).enumerate() {
+        let info = TensorInfo::new(*dtype, [EACH / dtype.block_bytes()]);
+        map.insert(format!("{at:02}"), Tensor::new(info, &vec![u8::try_from(at).unwrap(); EACH]).unwrap());
+    }
+    let counted = Counted(&map, 0.into());
+    let format = tensorfile::Format::named("safetensors").unwrap();
+    let (written, memory) = crate::support::memory::peak(|| {
+        let mut hash = HashingWriter::default();
+        format.to_writer(&mut hash, &counted, &tensorfile::WriteOptions::new()).unwrap();
+        hash
+    });
+    let mut expected = HashingWriter::default();
+    std::io::Write::write_all(&mut expected, &safetensors::to_vec(&map).unwrap()).unwrap();
+    assert_eq!(written, expected);
+    // A pass that ends at the first large tensor, one that plans, and one for each width.
+    assert_eq!(counted.1.get(), 2 + dtypes.len());
+    assert!(memory < 24 << 20, "{memory} bytes of {}", 16 * EACH);
+
+    // In the order of the file, it is written as it comes.
+    let sorted: TensorMap = safetensors::from_slice(&safetensors::to_vec(&map).unwrap()).unwrap();
+    let counted = Counted(&sorted, 0.into());
+    format.to_writer(&mut std::io::sink(), &counted, &tensorfile::WriteOptions::new()).unwrap();
+    assert_eq!(counted.1.get(), 3);
+}
+
+/// A writer that keeps a hash of what it is given.
+#[derive(Default, Debug, PartialEq)]
+struct HashingWriter(u64, usize);
+
+impl std::io::Write for HashingWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for byte in bytes {
+            self.0 = (self.0.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        self.1 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn fields_of_several_dtypes_are_borrowed() {
+    #[derive(TensorFile)]
+    struct Step<'a> {
+        mask: ArrayView1<'a, u8>,
+        obs: ArrayView1<'a, f32>,
+        time: ArrayView1<'a, f64>,
+    }
+
+    let (mask, obs, time) = (array![1_u8, 2, 3], array![0.5_f32], array![0.25_f64]);
+    let step = Step { mask: mask.view(), obs: obs.view(), time: time.view() };
+    // The allocation may begin at any byte.
+    let file = safetensors::to_vec(&step).unwrap();
+    let words: Vec<u64> =
+        file.chunks(8).map(|word| word.iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))).collect();
+    let bytes = &bytemuck::cast_slice::<u64, u8>(&words)[..file.len()];
+    let read: Step = safetensors::from_slice(bytes).unwrap();
+    assert_eq!((read.mask, read.obs, read.time), (mask.view(), obs.view(), time.view()));
+    let kept = safetensors::Options::new().keep_order(true).to_vec(&step).unwrap();
+    assert!(message(safetensors::from_slice::<Step>(&kept)).contains("`obs`"));
 }
 
 #[test]
@@ -514,7 +666,8 @@ fn borrows_aligned_tensors() {
     assert_eq!(view, array![1.0, 2.0]);
     assert!(memory.as_ptr_range().contains(&view.as_ptr().cast()));
 
-    let file = safetensors::to_vec(&Arrays((array![7_u8], array![1.0_f64, 2.0]))).unwrap();
+    let file =
+        safetensors::Options::new().keep_order(true).to_vec(&Arrays((array![7_u8], array![1.0_f64, 2.0]))).unwrap();
     let memory = &mut bytemuck::cast_slice_mut(&mut words)[..file.len()];
     memory.copy_from_slice(&file);
     let Arrays((_, owned)): Arrays<(Array1<u8>, Array1<f64>)> = safetensors::from_slice(memory).unwrap();

@@ -142,10 +142,11 @@ fn files_of_later_versions_are_rewritten_as_they_are() {
 fn dtypes_of_safetensors_are_rewritten_as_they_are() {
     for dtype in ["F2_NEW", "", "f32", "\u{e4}\u{1f600}", r#"\"\\\n"#] {
         let json = format!(
-            r#"{{"__metadata__":{{"format":"pt"}},"a":{{"dtype":"{dtype}","shape":[7,0],"data_offsets":[0,5]}},"b":{{"dtype":"U8","shape":[1],"data_offsets":[5,6]}}}}"#
+            r#"{{"__metadata__":{{"format":"pt"}},"a":{{"dtype":"{dtype}","shape":[7,0],"data_offsets":[0,5]}},"b":{{"dtype":"U8","shape":[1],"data_offsets":[5,6]}},"c":{{"dtype":"F32","shape":[1],"data_offsets":[6,10]}}}}"#
         );
         let json = format!("{json:width$}", width = json.chars().count() + (8 - json.len() % 8) % 8);
-        let file = [&u64s(&[json.len() as u64])[..], json.as_bytes(), b"bytes!"].concat();
+        let file = [&u64s(&[json.len() as u64])[..], json.as_bytes(), b"bytes!abcd"].concat();
+        // In this order too, in which the known dtypes alone would be sorted.
         is_rewritten(format("safetensors"), &file);
     }
 }

@@ -73,7 +73,10 @@ fn round_trips_through_the_python_package() {
         (TensorMap::new(), vec![]),
     ] {
         let options = metadata.iter().fold(safetensors::Options::new(), |all, (key, value)| all.metadata(*key, *value));
-        let Some((found, written)) = copy(&options.to_vec(&map).unwrap()) else { return };
+        let file = options.to_vec(&map).unwrap();
+        let Some((found, written)) = copy(&file) else { return };
+        // The package writes several entries in any order.
+        assert!(metadata.len() > 1 || written == file, "the package sorts tensors in the same way");
         let told: BTreeMap<String, String> =
             metadata.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
         assert_eq!(found.metadata, told);

@@ -12,12 +12,13 @@ mod skipped;
 #[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
 pub mod verifier;
 
+use std::cmp::Reverse;
 use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
 use tensorfile::model::FileMetadata;
-use tensorfile::{Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, btf, ten};
+use tensorfile::{Dtype, FORMATS, Format, Layout, Tensor, TensorInfo, TensorMap, btf, ten};
 
 pub use skipped::skipped;
 
@@ -91,6 +92,20 @@ pub fn written_formats() -> impl Iterator<Item = &'static Format> {
 /// Formats that can hold several tensors, and can be written.
 pub fn multi_tensor_formats() -> impl Iterator<Item = &'static Format> {
     written_formats().filter(|format| format.max_tensors.is_none())
+}
+
+/// Returns the tensors in the order in which a format writes them: safetensors files of several dtypes are sorted.
+pub fn in_written_order(format: &Format, map: &TensorMap) -> TensorMap {
+    let rank = |tensor: &Tensor| Reverse(format.dtypes.iter().position(|known| *known == tensor.dtype()));
+    let is_unknown = |tensor: &Tensor| matches!(tensor.info().layout, Layout::Unknown(_));
+    let mut tensors: Vec<(String, Tensor)> = map.clone().into_iter().collect();
+    if format.name == "safetensors"
+        && !tensors.iter().any(|(_, tensor)| is_unknown(tensor))
+        && tensors.iter().any(|(_, tensor)| rank(tensor) != rank(&tensors[0].1))
+    {
+        tensors.sort_by_cached_key(|(name, tensor)| (rank(tensor), name.clone()));
+    }
+    tensors.into_iter().collect()
 }
 
 /// Writes a ten file that keeps names of any length.
