@@ -56,18 +56,18 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
         }
     };
     let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
-    // Tensors without bytes come before one that begins at the same offset.
+    // Empty tensors come before any other tensor at the same offset.
     if let Some(order) = index.sort() {
         places = order.into_iter().map(|i| places[i]).collect();
     }
     let data = header::LENGTH + json.len() as u64;
     let mut end = data;
-    // The header of the tensor before, and its length.
+    // The header and the length of the previous tensor.
     let mut last = (None, 0);
     for (i, place) in places.into_iter().enumerate() {
         let offsets = index.entry(i).range();
         let (info, bytes) = (index.entries().info_number(i), offsets.end.wrapping_sub(offsets.start));
-        // An end that overflows or lies beyond the file is left to `place_tensor`, which reports it.
+        // `place_tensor` reports an end past the file, or past 2^64.
         let stop = end.checked_add(bytes).filter(|stop| len.is_some_and(|len| *stop <= len));
         let range = match stop {
             Some(stop) if last == (Some(info), bytes) && offsets.start == end - data => end..stop,
@@ -103,7 +103,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(reader.metadata().unwrap_or_default())
 }
 
-/// Makes a header with other metadata. The file is one whose index was read before.
+/// Returns a header with other metadata. The index of the file was read before.
 pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: &MetadataChanges) -> Result<Rewritten> {
     let (len, mut memory) = (file.file_len(), Vec::new());
     let json = header::read(file, &mut memory)?;
@@ -130,8 +130,7 @@ fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, JsonValue<
     JsonValue::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
 }
 
-/// Parses a header of any form. Adds its tensors to the index, with their offsets in the header, from its end on, in
-/// place of their ranges.
+/// Parses a header of any form. Adds its tensors to the index. Their ranges count from the end of the header.
 fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHeader<'a>> {
     let (mut metadata, mut places) = (None, Vec::new());
     for (name, value) in members(json, limits)? {
@@ -147,7 +146,7 @@ fn parse<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Result<JsonHe
 }
 
 fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<String, String>> {
-    // The crate reads it as none.
+    // As in the crate, `null` is no metadata.
     if value.is_null() {
         return Ok(IndexMap::new());
     }
@@ -161,14 +160,14 @@ fn read_metadata(value: JsonValue<'_>, limits: &Limits) -> Result<IndexMap<Strin
         .collect()
 }
 
-/// Returns the header of a tensor and its offsets, which may not be a range.
+/// Returns the header of a tensor and its data offsets, which may be in the wrong order.
 fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u64>)> {
     let record = value.record()?;
     let (place, rank) = (value.offset, record.shape.len() as u64);
     if rank > limits.rank {
         return Err(Error::new(ErrorKind::Limit { what: "rank", found: rank, limit: limits.rank }).at(place));
     }
-    // Not from the vector itself, which has more capacity than most shapes need.
+    // From a slice, because the vector has more capacity than most shapes need.
     let (start, end) = record.data_offsets;
     let info = match TAGS.iter().find(|(tag, _)| *tag == record.dtype) {
         Some((_, dtype)) => TensorInfo::new(*dtype, &*record.shape),
@@ -180,8 +179,8 @@ fn tensor(value: JsonValue<'_>, limits: &Limits) -> Result<(TensorInfo, Range<u6
     Ok((info, start as u64..end as u64))
 }
 
-/// Checks that the data of a tensor begins at the offset `end`, where the tensor before ends, and has the length that
-/// the tensor takes. Returns its range in the file of length `len`. `place` is the offset of what describes it.
+/// Checks the data offsets of a tensor: they begin at `end`, the end of the previous tensor, and have the length of its
+/// payload. Returns its range in the file of length `len`. `place` is the offset of its description.
 fn place_tensor(len: Option<u64>, index: &Index, i: usize, end: u64, place: u64, data: u64) -> Result<Range<u64>> {
     let entry = index.entry(i);
     let Range { start, end: stop } = entry.range();

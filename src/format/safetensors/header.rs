@@ -61,7 +61,7 @@ pub(super) const LENGTH: u64 = 8;
 /// The length of the shortest JSON, `{}`.
 const MIN_JSON: u64 = 2;
 
-/// The length of the longest JSON that the crate reads, in bytes.
+/// The length of the longest JSON in the crate, in bytes.
 const MAX_JSON: u64 = 100_000_000;
 
 /// The first byte of the JSON.
@@ -70,7 +70,7 @@ const OPENING: &[u8] = b"{";
 /// Data begins at a multiple of this.
 const ALIGNMENT: usize = 8;
 
-/// Refuses the name that is not that of a tensor.
+/// Refuses the key of the metadata as the name of a tensor.
 pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     if name == METADATA {
         Err(cannot_store(format!("a tensor named `{METADATA}`"), "safetensors keeps this name for metadata"))
@@ -111,7 +111,7 @@ pub(super) fn split(file: &[u8]) -> Option<(&str, &[u8])> {
     Some((json, data))
 }
 
-/// Returns whether a file begins with a length that fits into it, and the JSON of an object.
+/// Returns whether a file begins with the length of a header, not past the end of the file, and a JSON object.
 pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
     let Some(longest) = file.file_len().and_then(|len| len.checked_sub(LENGTH)) else { return false };
     let mut cursor = Cursor::new(file, 0);
@@ -139,7 +139,7 @@ impl<'a> JsonValue<'a> {
 
     /// Returns the members of an object in their order. `duplicate` makes the error for two members of one key.
     ///
-    /// There may be one more than `limit`, as the metadata is among the tensors.
+    /// One more than `limit` is allowed: the metadata is a member next to the tensors.
     pub(super) fn members(
         self,
         what: &'static str,
@@ -186,7 +186,7 @@ impl<'a> JsonValue<'a> {
     fn malformed(self, error: &serde_json::Error) -> Error {
         let message = error.to_string();
         let position = format!(" at line {} column {}", error.line(), error.column());
-        // It has the text that was found instead of something else.
+        // The message quotes the file, and may be long.
         let message = json_message(message.strip_suffix(&position).unwrap_or(&message));
         let what = format!("the header cannot be read: {}", Short(&message));
         let lines: usize = self.json.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
@@ -195,7 +195,7 @@ impl<'a> JsonValue<'a> {
     }
 }
 
-/// Visits the members of an object in their order, duplicates included, up to one more than `most`.
+/// Collects the members of an object in order, duplicates included, up to one more than `most`.
 struct Members {
     most: u64,
 }
@@ -368,7 +368,7 @@ impl Writer {
 
     /// Adds tensors without gaps between their data, in `order` or else in their own order.
     pub(super) fn tensors(&mut self, tensors: PlannedIter<'_>, order: Option<&[usize]>) {
-        // Most names are short, and all of them are looked at in less time than one after the other.
+        // Most names are short. A look at all of them takes less time than at one after the other.
         self.has_plain_names = is_plain(tensors.all_names());
         let Some(order) = order else {
             return tensors.for_each(|tensor| self.tensor(&tensor, self.end.number));
@@ -384,7 +384,7 @@ impl Writer {
             Some(text) if !text.is_empty() => self.bytes.extend_from_within(text.clone()),
             _ => self.info(tensor.info, tensor.info_number),
         }
-        // Most often data begins where that of the last tensor ends.
+        // Most often, data begins at the end of the last tensor.
         let start = if self.end.number == start { self.end } else { Decimal::new(start) };
         self.end = Decimal::new(start.number + tensor.payload_bytes as u64);
         self.decimal(start);
@@ -393,7 +393,7 @@ impl Writer {
         self.bytes.extend_from_slice(b"]}");
     }
 
-    /// Writes what describes a tensor, from the end of its name up to its offsets.
+    /// Writes the description of a tensor, from the end of its name up to its offsets.
     fn info(&mut self, info: &TensorInfo, number: usize) {
         let start = self.bytes.len();
         match info.unknown_stored(FORMAT.name) {

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! All numbers are little-endian, elements are in row-major order, and data offsets count from the end of the header,
-//! which blanks bring to a multiple of 8. The data has no gaps: the first tensor begins at its start, each other one
-//! where another ends, and the last ends with the file.
+//! which blanks bring to a multiple of 8. The data has no gaps: the first tensor begins at the start of the data, each
+//! other tensor at the end of another, and the last tensor ends with the file.
 //!
 //! # Specification
 //!
@@ -29,9 +29,9 @@
 //! - The crate takes `"__metadata__": null` for no metadata, and so do we.
 //! - The specification requires a header to begin with `{`. The crate also reads blanks before it, we do not.
 //! - The specification makes a tensor's entry an object. The crate also reads an array of the three values, we do not.
-//! - The crate counts elements dim by dim, so it refuses a shape such as `[2^40, 2^40, 0]`, which is read here and not
-//!   written.
-//! - Tensors are read in the order of their data, which may not be that of the header. The crate has them in no order.
+//! - The crate multiplies dim by dim, so it refuses a shape such as `[2^40, 2^40, 0]`. We read such a shape, and do not
+//!   write it.
+//! - We read tensors in the order of their data, even if the header has another. In the crate they have no order.
 //!
 //! # Limits
 //!
@@ -237,7 +237,7 @@ pub fn metadata(file: &[u8]) -> Result<IndexMap<String, String>> {
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Adds an entry to the metadata, or replaces the one of that key.
+    /// Adds an entry to the metadata, or replaces the entry of the same key.
     ///
     /// Python's libraries put `pt`, `tf`, `np`, … under `format`, and some of them refuse files without it.
     ///

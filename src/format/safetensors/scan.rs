@@ -5,14 +5,14 @@ use crate::limits::Limits;
 use crate::read::{Index, LastHeaders, ReadHeader};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
-/// The metadata in a header, and the offset in the file of what describes each tensor.
+/// The metadata of a header, and the offset in the file of the description of each tensor.
 pub(super) type JsonHeader<'a> = (Option<JsonValue<'a>>, Vec<u64>);
 
-/// Reads a header in the form in which nearly all are written: strings without escapes, and no other keys than the
-/// three of a tensor. Adds its tensors to the index, with their offsets in the header, from its end on, in place of
-/// their ranges. Returns `None` for any other, right or wrong, and if a limit is passed.
+/// Reads a header in the most common form: strings without escapes, and only the three keys of a tensor. Adds its
+/// tensors to the index. Their ranges count from the end of the header. Returns `None` for any other header, valid or
+/// not, and if a limit is exceeded.
 ///
-/// This takes a third of the time that parsing with `serde_json` takes, which reads the rest and words the errors.
+/// This takes a third of the time of `serde_json`, which parses the other headers and words the errors.
 pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Option<JsonHeader<'a>> {
     let mut places = Vec::new();
     let metadata = scan_tensors(json, limits, &mut |name, header, offsets, place| {
@@ -30,10 +30,10 @@ pub(super) fn scan<'a>(json: &'a str, limits: &Limits, index: &mut Index) -> Opt
     index.compare_names().is_ok().then_some((metadata, places))
 }
 
-/// Calls `take` with the name of each tensor, its header, its offsets, which may not be a range, and the range in
-/// `json` of what describes it. Returns the metadata.
+/// Calls `take` for each tensor with its name, its header, its data offsets, which may be in the wrong order, and the
+/// range of its description in `json`. Returns the metadata.
 ///
-/// As for [`scan`], `None` is no error.
+/// As in [`scan`], `None` is not an error.
 pub(super) fn scan_tensors<'a>(
     json: &'a str,
     limits: &Limits,
@@ -67,9 +67,9 @@ pub(super) fn scan_tensors<'a>(
 struct Scanner<'a> {
     json: &'a str,
     i: usize,
-    /// The dtype that was read last, which the next tensor has too, most often.
+    /// The last dtype. Most often the next tensor has the same.
     dtype: (&'static str, Dtype),
-    /// The descriptions of tensors in the most common form, up to the first of their offsets.
+    /// The last descriptions in the most common form, up to the data offsets.
     last: LastHeaders<&'a str>,
 }
 
@@ -95,7 +95,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Reads the rest of two offsets and of a tensor without white space.
+    /// Reads two data offsets and the end of a description, without white space.
     fn offsets_here(&mut self) -> Option<Range<u64>> {
         let start = self.number_here()?;
         self.skip(b",")?;
@@ -103,8 +103,8 @@ impl<'a> Scanner<'a> {
         self.skip(b"]}").map(|()| start as u64..end as u64)
     }
 
-    /// Reads the offsets of a tensor, if its header is written like that of one of the last, whose position in the
-    /// index it returns too.
+    /// Reads a tensor with the same description as one of the last tensors. Returns the position of that tensor in the
+    /// index, and the data offsets.
     fn alike(&mut self) -> Option<(usize, Range<u64>)> {
         let (start, rest) = (self.i, self.rest());
         let is_here = |(description, _): &&(&str, usize)| rest.starts_with(description.as_bytes());
@@ -117,7 +117,8 @@ impl<'a> Scanner<'a> {
         Some((alike, offsets?))
     }
 
-    /// Reads the header of a tensor and its offsets, which may not be a range. `position` is its own in the index.
+    /// Reads the header of the tensor at `position` in the index, and its data offsets, which may be in the wrong
+    /// order.
     fn tensor(&mut self, position: usize, limits: &Limits) -> Option<(TensorInfo, Range<u64>)> {
         let start = self.i;
         let members = self.compact_members(position).or_else(|| {
@@ -132,7 +133,7 @@ impl<'a> Scanner<'a> {
         is_limited.then(|| (TensorInfo::new(self.dtype.1, shape), data_offsets))
     }
 
-    /// Reads dtype, shape and data offsets in the order in which nearly all are written, without white space.
+    /// Reads dtype, shape and data offsets in the most common order, without white space.
     fn compact_members(&mut self, position: usize) -> Option<(&'a str, Shape, Range<u64>)> {
         let start = self.i;
         self.skip(br#"{"dtype":""#)?;
@@ -194,7 +195,7 @@ impl<'a> Scanner<'a> {
 
     #[inline]
     fn number_here(&mut self) -> Option<usize> {
-        /// The most digits whose numbers all have 64 bits.
+        /// Any number of this many digits fits into 64 bits.
         const MOST: usize = 19;
         let rest = self.rest();
         let (mut number, mut len) = rest.first_chunk().map_or((0, 0), first_digits);
@@ -224,7 +225,7 @@ impl<'a> Scanner<'a> {
         self.skip(b"\"").map(|()| &self.json[start..end])
     }
 
-    /// Skips white space and then a byte, if it is this one.
+    /// Skips white space and then `byte`, if it comes next.
     #[inline]
     fn take(&mut self, byte: u8) -> Option<()> {
         // Most often there is no white space.
@@ -258,27 +259,27 @@ impl<'a> Scanner<'a> {
 const ONES: u64 = u64::MAX / 0xff;
 const HIGH: u64 = 0x80 * ONES;
 
-/// Returns the number that is written in the first bytes, and how many these are.
+/// Returns the number written in the first bytes, and its number of digits.
 #[inline]
 fn first_digits(bytes: &[u8; 8]) -> (u64, usize) {
     let digits = u64::from_le_bytes(*bytes) ^ (u64::from(b'0') * ONES);
-    // The high bit of each byte that is above 9, up to and with the first one.
+    // The lowest bit is the high bit of the first byte above 9. A carry may change the bits after it.
     let others = (digits.wrapping_add(0x76 * ONES) | digits) & HIGH;
     let len = others.trailing_zeros() / 8;
     if len == 0 {
         return (0, 0);
     }
-    // With zeros in front: the first byte is the lowest one, and is worth most.
+    // Zeros go in front: the first digit is in the lowest byte.
     let digits = digits << (u64::BITS - 8 * len);
     let pairs = (digits * 10 + (digits >> 8)) & (0xff * (u64::MAX / 0xffff));
     let fours = (pairs * 100 + (pairs >> 16)) & (0xffff * (u64::MAX / 0xffff_ffff));
     ((fours * 10_000 + (fours >> 32)) & 0xffff_ffff, len as usize)
 }
 
-/// Returns the position of the first byte that ends a string or is not itself in one: a quote, a backslash or a control
-/// character.
+/// Returns the position of the first quote, backslash or control character. In a string, all other bytes stand for
+/// themselves.
 fn find_special(bytes: &[u8]) -> Option<usize> {
-    // The high bit of each byte that is below `limit`, up to and with the first one.
+    // The lowest bit is the high bit of the first byte below `limit`. A borrow may change the bits after it.
     let below = |word: u64, limit: u64| word.wrapping_sub(limit * ONES) & !word & HIGH;
     let (words, rest) = bytes.as_chunks();
     for (i, word) in words.iter().enumerate() {
