@@ -39,7 +39,7 @@ impl<T: Clone> Computed<T> {
         open_in_order(path, from, warnings, self)
     }
 
-    /// Returns whether the tensors are those of a stream, so that their values are in memory.
+    /// Returns whether the tensors came from a stream: their values are then in memory.
     pub fn are_known(&self) -> bool {
         !self.passed.is_empty()
     }

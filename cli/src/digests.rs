@@ -32,7 +32,7 @@ pub fn of_passing(info: &TensorInfo, data: &dyn TensorData) -> Result<Digest> {
     Ok(digester.finish()?)
 }
 
-/// Returns the digest of a file from those of its tensors.
+/// Returns the digest of a file from the digests of its tensors.
 pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
     let mut by_name: Vec<usize> = (0..digests.len()).collect();
     by_name.sort_unstable_by(|a, b| (name_at(file, *a), digests[*a]).cmp(&(name_at(file, *b), digests[*b])));
@@ -41,7 +41,7 @@ pub fn of_file(file: &File, digests: &[Digest]) -> Digest {
     collection.finish()
 }
 
-/// Returns the names of the tensors whose elements cannot be read, so that their digests have none.
+/// Returns the names of tensors with unreadable elements. Their digests are of no elements.
 pub fn unseen(file: &File) -> Vec<String> {
     file.tensors().filter(|tensor| is_unseen(file, *tensor)).map(|tensor| tensor.name().to_owned()).collect()
 }
@@ -61,7 +61,7 @@ pub struct ManifestEntry {
 }
 
 impl ManifestEntry {
-    /// Returns the name as that of a file.
+    /// Returns the name as a path.
     pub fn path(&self) -> PathBuf {
         #[cfg(unix)]
         return PathBuf::from(<std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(&self.name));
@@ -114,7 +114,7 @@ impl Manifest {
     }
 }
 
-/// The names of tensors that differ from a manifest.
+/// The names of tensors different from a manifest.
 pub struct Differences(Vec<(Difference, String)>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Differences {
         self.0.iter().map(message).collect()
     }
 
-    /// Returns a message for all tensors that differ in the same way.
+    /// Returns a message for all tensors with the same difference.
     pub fn grouped(&self) -> Vec<String> {
         let message = |difference: Difference| {
             let names = self.0.iter().filter(|(own, _)| *own == difference).map(|(_, name)| name.clone());
@@ -163,7 +163,7 @@ impl Difference {
     }
 }
 
-/// Returns the name of a file as the bytes that a manifest has for it.
+/// Returns the name of a file as bytes of a manifest.
 pub fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_encoded_bytes()
 }
@@ -187,7 +187,7 @@ fn parse_line(line: &[u8]) -> Option<ManifestEntry> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let escaped = line.strip_prefix(b"\\");
     let (digest, name) = escaped.unwrap_or(line).split_at_checked(64)?;
-    // `sha256sum` marks files that it read in binary mode with a star.
+    // `sha256sum` marks files read in binary mode with a star.
     let name = name.strip_prefix(b"  ").or_else(|| name.strip_prefix(b" *"))?;
     let name = if escaped.is_some() { unescape(name)? } else { name.to_owned() };
     Some(ManifestEntry { name, digest: str::from_utf8(digest).ok()?.parse().ok()? })

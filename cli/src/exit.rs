@@ -13,7 +13,7 @@ use crate::output;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     Pass,
-    /// Files differ, a check failed, or a number is one that `--fail-on` names.
+    /// Files differ, a check failed, or `--fail-on` found a number.
     Fail,
 }
 
@@ -39,13 +39,13 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The exit code of [`Verdict::Fail`], and of a tensor that is not found.
+    /// The exit code of [`Verdict::Fail`], and of a missing tensor.
     pub const FAIL: u8 = 1;
     pub const USAGE: u8 = 2;
     const IO: u8 = 3;
     const MALFORMED: u8 = 4;
 
-    /// A tensor that the command line asks for is missing.
+    /// A tensor of the command line is missing.
     pub fn not_found(message: impl fmt::Display) -> Self {
         Self { code: Self::FAIL, file: None, message: Some(message.to_string()), is_listed: false }
     }
@@ -60,7 +60,7 @@ impl Failure {
         Self::usage(message).or_in(path)
     }
 
-    /// A file exists that `--no-clobber` protects.
+    /// A file exists, and `--no-clobber` protects it.
     pub fn exists(path: &Path) -> Self {
         let message = "exists, and --no-clobber is given".to_owned();
         Self { code: Self::IO, file: Some(path.display().to_string()), message: Some(message), is_listed: false }
@@ -98,7 +98,7 @@ impl Failure {
         Some((self.file.clone().unwrap_or_default(), message))
     }
 
-    /// Marks the failure as one that the JSON already has.
+    /// Marks the failure as already in the JSON.
     pub fn listed(self) -> Self {
         Self { is_listed: true, ..self }
     }
@@ -128,7 +128,7 @@ impl Failure {
             return Self::closed_output();
         }
         let (file, message) = (file.to_string(), error.to_string());
-        // The library names a file that it cannot open or replace.
+        // If the library cannot open or replace a file, its message has the name.
         let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
         Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false }
     }
@@ -152,7 +152,7 @@ impl Failure {
     }
 }
 
-/// Names of the library's API in its messages, and those of what the program has.
+/// Names of the library's API in its messages, each with the argument of the program.
 const OWN_WORDS: &[(&str, &str)] = &[
     ("rename the tensor, or embed the names", "--rename shortens a name, --names embed keeps it"),
     ("`Options::embed_names`", "--names embed"),
@@ -163,7 +163,7 @@ const OWN_WORDS: &[(&str, &str)] = &[
     ("it is unknown; `Tensor` and `TensorMap` hold the bytes", "it is unknown; `show --format raw` prints the bytes"),
 ];
 
-/// Returns a message of the library with the names of arguments for those of its API.
+/// Returns a message of the library with arguments in place of names of the API.
 pub fn in_own_words(message: &dyn fmt::Display) -> String {
     let message = message.to_string();
     OWN_WORDS
@@ -191,7 +191,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Names the file that an error is about.
+/// Adds the name of the faulty file to an error.
 pub trait At<T> {
     fn at(self, path: &Path) -> Outcome<T>;
 }
@@ -210,7 +210,7 @@ impl<T> At<T> for tensorfile::Result<T> {
 
 /// Runs a command on each of several files.
 ///
-/// A failure is reported and does not stop the others. The highest exit code is that of the run.
+/// A failure is reported and does not stop the others. The run ends with the highest exit code.
 pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) -> Outcome) -> Outcome {
     let (mut passes, mut worst) = (true, 0);
     for file in files {

@@ -1,4 +1,4 @@
-//! The identity of files, by which two paths are those of one file.
+//! The identity of files: whether two paths name one file.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,7 +15,7 @@ enum Identity {
     /// The device and the number of a file.
     #[cfg(unix)]
     Inode(u64, u64),
-    /// A file that does not exist, by its directory.
+    /// A missing file, by its directory.
     Name(Box<Identity>, OsString),
     /// The path is all that is known.
     Path(PathBuf),
@@ -55,7 +55,7 @@ impl Identity {
     }
 }
 
-/// Returns whether two paths are those of one file, which need not exist.
+/// Returns whether two paths name one file. It need not exist.
 pub fn is_same_file(one: &Path, other: &Path) -> bool {
     Identity::of(one) == Identity::of(other)
 }

@@ -3,15 +3,15 @@
 //! It is a library so that fuzz targets can call it. Nothing else should: what is public here changes at any time.
 //!
 //! - [`commands`]: a file or folder for each command.
-//! - [`args`]: groups of arguments that several commands have.
+//! - [`args`]: groups of arguments of several commands.
 //! - [`output`]: tables, numbers, charts and messages.
 //! - [`exit`]: exit codes and failures.
 //! - [`export`]: writes tensors of one or more files to another.
-//! - [`identity`]: whether two paths are those of one file.
+//! - [`identity`]: whether two paths name one file.
 //! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
-//! - [`repeated`]: names that several tensors of a file have.
-//! - [`computed`]: what commands compute of the payload of each tensor, of a file or of a stream.
+//! - [`repeated`]: names shared by several tensors of a file.
+//! - [`computed`]: values computed from the payload of each tensor, of a file or of a stream.
 
 #![forbid(unsafe_code)]
 
@@ -96,7 +96,7 @@ pub fn main() -> ExitCode {
         // If this fails, flushing does too.
         let _ = out.fail(failure);
     }
-    // Output that was written before a failure appears before its message.
+    // Output written before a failure appears before its message.
     let flushed = out.finish().map_err(Failure::from);
     match outcome.and_then(|verdict| flushed.map(|()| verdict)) {
         Ok(Verdict::Pass) => ExitCode::SUCCESS,

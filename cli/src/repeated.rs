@@ -2,9 +2,9 @@ use indexmap::IndexSet;
 use tensorfile::File;
 use tensorfile::file::FileTensor;
 
-/// Returns the names that several tensors of a file have, as in some streams, in the order of the file.
+/// Returns the names shared by several tensors of a file, as in some streams, in the order of the file.
 pub fn names(file: &File) -> IndexSet<&str> {
-    // A name leads to the first tensor that has it. A set of all names would take more memory than the index.
+    // A name leads to its first tensor. A set of all names would take more memory than the index.
     let is_first = |tensor: &FileTensor<'_>| file.position(tensor.name()) == Some(tensor.position());
     file.tensors().filter(|tensor| !is_first(tensor)).map(|tensor| tensor.name()).collect()
 }

@@ -38,7 +38,7 @@ Examples:
   tensorfile info --json model.ptd | jq '.[].storage.alignment'
   curl --silent https://example.org/model.ptd | tensorfile info -";
 
-/// The maximum number of characters of a metadata value that are printed.
+/// The maximum number of printed characters of a metadata value.
 pub const MAX_VALUE: usize = 200;
 
 impl Info {
@@ -178,20 +178,20 @@ pub struct Description<'f> {
     /// The number of files, if there are several.
     shards: usize,
     compressed: Compressed,
-    /// The number of tensors whose elements are big-endian.
+    /// The number of tensors with big-endian elements.
     big_endian: usize,
-    /// The number of tensors whose elements are not aligned.
+    /// The number of tensors with unaligned elements.
     misaligned: usize,
     metadata: &'f IndexMap<String, String>,
     warnings: Vec<WarningRow>,
 }
 
-/// The sums over tensors that are compressed.
+/// The sums over compressed tensors.
 #[derive(Debug, Default, Serialize)]
 struct Compressed {
     tensors: usize,
     bytes: u64,
-    /// The number of bytes that they take in the file.
+    /// The number of bytes in the file.
     stored: u64,
 }
 

@@ -33,7 +33,7 @@ use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 pub use sources::Advancing;
 use sources::{Storable, Watched, is_storable};
 
-/// The metadata of safetensors that names the library a file was written for.
+/// The metadata key of safetensors for the library a file was written for.
 ///
 /// Nearly every safetensors file has it, and it means nothing in another format.
 pub const FILE_METADATA: &str = "format";
@@ -50,16 +50,16 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
     }
 
     let mut list = List(Vec::new());
-    // The tensors of an open file are listed without I/O; an error is one of a cast.
+    // The tensors of an open file are listed without I/O; only a cast can fail.
     tensors.send(&mut list).map_err(|error| Failure::usage(in_own_words(&error)))?;
     Ok(list.0)
 }
 
-/// Properties of the input files, apart from their tensors, that a new file keeps.
+/// Properties of the input files kept in a new file, apart from the tensors.
 #[derive(Debug, Clone)]
 pub struct Kept {
     pub entries: IndexMap<String, String>,
-    /// The metadata of the files, whose entries keep their types.
+    /// The metadata of the files, with the types of its entries.
     metadata: Vec<FileMetadata>,
     /// The format, if all files have the same.
     format: Option<&'static str>,
@@ -75,7 +75,7 @@ impl Kept {
         Ok(Self { entries, metadata: vec![metadata], format: Some(file.format().name), tfrt_coo })
     }
 
-    /// Keeps the types that entries have in another file.
+    /// Adds the types of the entries of another file.
     pub fn keep_types(&mut self, other: &Self) {
         self.metadata.extend(other.metadata.iter().cloned());
     }
@@ -87,12 +87,12 @@ impl Kept {
     }
 }
 
-/// Names the file that an error is about: one that is read, or else the one that is written.
+/// Adds the name of the faulty file to an error: an input file, or else the file to write.
 fn in_its_file(result: Result<()>, written: &Path) -> Outcome<()> {
     result.map_err(|error| Failure::from_error(error.path().unwrap_or(written).display(), &error))
 }
 
-/// Joins the tensors of files. Those of several files are an error, whose message ends with a hint.
+/// Joins the tensors of files. If a name occurs in several files, the error message ends with a hint.
 pub fn join<'t>(parts: &[(&'t dyn Tensors, &Path)], refuse: Option<&str>) -> Outcome<Joined<'t>> {
     let tensors: Vec<&dyn Tensors> = parts.iter().map(|(tensors, _)| *tensors).collect();
     let joined = Joined::new(&tensors).map_err(|error| Failure::usage(in_own_words(&error)))?;
@@ -102,14 +102,14 @@ pub fn join<'t>(parts: &[(&'t dyn Tensors, &Path)], refuse: Option<&str>) -> Out
     Err(Failure::usage(format_args!("both {one} and {two} have a tensor `{name}`{hint}")))
 }
 
-/// Tensors that can be written to a file.
+/// Tensors to write to a file.
 pub struct Export<'t> {
     tensors: &'t dyn Tensors,
     list: Vec<(String, TensorInfo)>,
     target: Target,
     drops_names: bool,
     plan: SavePlan,
-    /// Messages about what is dropped or changed. They are printed once it is.
+    /// Messages about dropped and changed parts, printed after the file is written.
     notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl<'t> Export<'t> {
         drop_unknown(args, &mut list, &target, &mut notes)?;
         let mut entries = kept.entries;
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
-        // Hugging Face's `transformers` refuses a safetensors file that does not name the library that it is for.
+        // Hugging Face's `transformers` refuses a safetensors file without the name of its library.
         if kept.format == Some("pytorch") && target.format.name == "safetensors" {
             entries.entry(FILE_METADATA.to_owned()).or_insert_with(|| "pt".to_owned());
         }
@@ -152,7 +152,7 @@ impl<'t> Export<'t> {
             save = save.max_shard_bytes(bytes);
         }
         let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
-        // gguf alone has a limit that can be raised.
+        // Only the limit of gguf can be raised.
         let is_long = |(name, _): &(String, TensorInfo)| target.format.max_name.is_some_and(|most| name.len() > most);
         let can_allow = !args.long_names && target.format.name == "gguf" && list.iter().any(is_long);
         let plan = plan.map_err(|error| cannot_write(&target, &list, &error, can_allow))?;
@@ -163,7 +163,7 @@ impl<'t> Export<'t> {
         Ok(Self { tensors, list, target, drops_names: drops, plan, notes })
     }
 
-    /// Adds a message that is printed once the file is written.
+    /// Adds a message, printed after the file is written.
     pub fn with_note(mut self, note: Option<String>) -> Self {
         let path = self.target.path.display();
         self.notes.extend(note.map(|note| format!("{path}: {note}")));
@@ -179,7 +179,7 @@ impl<'t> Export<'t> {
         &self.target.path
     }
 
-    /// Returns the names and infos of the tensors as they are written.
+    /// Returns the names and infos of the tensors in the file.
     pub fn tensors(&self) -> &[(String, TensorInfo)] {
         &self.list
     }
@@ -196,7 +196,7 @@ impl<'t> Export<'t> {
         casts: &dyn Fn() -> Vec<TensorCast>,
         out: &mut Stdout,
     ) -> Outcome<()> {
-        // The later file would replace the earlier one, or what its index names.
+        // The later file would replace the earlier one, or one of its shards.
         check_distinct(exports.iter().map(Self::path))?;
         if !args.json {
             let mut run =
@@ -276,7 +276,7 @@ impl<'t> Export<'t> {
     }
 }
 
-/// Returns tensors under the names that are stored.
+/// Returns the tensors under their stored names.
 fn named(tensors: &dyn Tensors, drops_names: bool) -> Renamed<'_> {
     if drops_names { Renamed::by_position(tensors) } else { Renamed::new(tensors, |_| None) }
 }
@@ -323,7 +323,7 @@ impl<'c> From<&'c TensorCast> for CastRow<'c> {
     }
 }
 
-/// The way in which names are stored; as the format stores them, if neither is set.
+/// How names are stored. If neither is set, as the format stores them.
 struct Naming {
     embeds: bool,
     drops: bool,
@@ -345,10 +345,10 @@ impl Naming {
             None => {}
         }
         if let (Some(0), Some(count)) = (format.max_name, format.max_tensors) {
-            // A tensor that is named as the file gets this name back.
+            // A tensor named after its file gets this name again.
             let stem = target.path.file_stem().unwrap_or_default();
             let is_kept = matches!(tensors, [(name, _)] if OsStr::new(name) == stem);
-            // If there are too many tensors, that is the error to report.
+            // The error to report is then the number of tensors.
             if has_names && !is_kept && tensors.len() == count {
                 refuse_or_drop(args, target, "names", "them", notes)?;
             }
@@ -356,13 +356,13 @@ impl Naming {
         }
         let embeds = match format.max_name {
             None => false,
-            // Shards need names, by which their index lists them.
+            // The index of shards lists tensors by name.
             Some(0) => has_names || target.max_shard.is_some(),
-            // Those that are still too long are the error to report.
+            // The error to report is then a name that is still too long.
             Some(_) if args.long_names && target.format.name == "gguf" => false,
             Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
         };
-        // The list of names is a tensor of bytes. Without it, a name that is too long is the error to report.
+        // The list of names is a tensor of bytes. Without `u8`, the error to report is a long name.
         if embeds && !format.dtypes.contains(&Dtype::U8) {
             if args.lossy {
                 refuse_or_drop(args, target, "names", "them", notes)?;
@@ -393,7 +393,7 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
                 None => Failure::from_error(path.display(), error),
             }
         }
-        // Some streams have such names, and are read by position.
+        // Some streams repeat names, and are read by position.
         ErrorKind::RepeatedName { .. } => {
             let advice = "--rename '#1=NEW' renames the one at position 1, and --names index stores them without names";
             Failure::usage_at(path, format_args!("{}; {advice}", in_own_words(error)))
@@ -402,9 +402,9 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
     }
 }
 
-/// Returns a cast after which a format can store the tensor that an error is about.
+/// Returns a cast that lets a format store the tensor of an error.
 fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Error) -> Option<(Dtype, Dtype)> {
-    /// The dtypes that most formats have, those that lose less first.
+    /// The dtypes of most formats, sorted by loss.
     const USUAL: [Dtype; 12] = [
         Dtype::F32,
         Dtype::F64,
@@ -431,8 +431,7 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
     USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
-/// Removes the tensors of unknown dtypes that the format cannot store, if that is allowed. It stores those of its own
-/// files.
+/// Removes tensors of unknown dtypes, if `--lossy` allows it, unless the format knows the dtype from its own files.
 fn drop_unknown(
     args: &WriteArgs,
     tensors: &mut Vec<(String, TensorInfo)>,
@@ -451,7 +450,7 @@ fn drop_unknown(
     Ok(())
 }
 
-/// Removes the metadata that the format cannot store, if that is allowed.
+/// Removes metadata without a place in the format, if `--lossy` allows it.
 fn drop_metadata(
     args: &WriteArgs,
     metadata: &mut IndexMap<String, String>,

@@ -17,7 +17,7 @@ pub fn is_storable(info: &TensorInfo, format: &Format) -> bool {
     }
 }
 
-/// Tensors without those of unknown dtypes that a format cannot store.
+/// Tensors without the unknown dtypes of other formats.
 pub struct Storable<'t> {
     pub tensors: &'t dyn Tensors,
     pub format: &'static Format,
@@ -31,7 +31,7 @@ impl Tensors for Storable<'_> {
     }
 }
 
-/// Tensors whose writing advances a progress bar.
+/// Tensors with a progress bar for writing.
 pub struct Watched<'a> {
     tensors: &'a dyn Tensors,
     progress: RefCell<Progress>,

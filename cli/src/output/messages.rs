@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Set if there is nobody to read messages.
+/// Set if nobody reads messages.
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Prints no messages from now on.
@@ -75,7 +75,7 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escaped.into()
 }
 
-/// Escapes bytes as [`escape`] does, and those that are not UTF-8.
+/// Escapes as [`escape`] does, and escapes bytes other than UTF-8.
 pub fn escape_bytes(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(bytes) {
         return escape(text);
@@ -95,8 +95,8 @@ pub fn is_control(c: char) -> bool {
     c.is_control()
         || matches!(
             c,
-            // Those that Unicode lets programs show as nothing (`Default_Ignorable_Code_Point`): soft hyphen, fillers,
-            // variation selectors, tags, and marks that change the direction of text or take no room.
+            // Invisible by default in Unicode (`Default_Ignorable_Code_Point`): soft hyphen, fillers, variation
+            // selectors, tags, and marks for the direction of text or without width.
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' | '\u{180b}'..='\u{180f}'
             | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}'
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
@@ -128,7 +128,7 @@ impl Progress {
         Self { bar, hidden_since: Some(Instant::now()) }
     }
 
-    /// Starts a run over a number of bytes that is not known.
+    /// Starts a run over an unknown number of bytes.
     pub fn stream() -> Self {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template("{spinner} {bytes} read, {binary_bytes_per_sec}") {
@@ -137,7 +137,7 @@ impl Progress {
         Self { bar, hidden_since: Some(Instant::now()) }
     }
 
-    /// Starts a run that prints its results at the same time: if those go to a terminal, no bar is shown among them.
+    /// Starts a run that prints results meanwhile. If the results go to a terminal, no bar is shown.
     pub fn beside_output(total: u64) -> Self {
         let mut progress = Self::bytes(total);
         if std::io::stdout().is_terminal() {

@@ -25,13 +25,13 @@ pub struct Wide {
 }
 
 impl Wide {
-    /// Returns the width that tables should have.
+    /// Returns the maximum width of tables.
     pub fn width(self, out: &Stdout) -> Option<usize> {
         if self.wide { None } else { out.width() }
     }
 }
 
-/// Items that are serialized as a list, one by one as they are made.
+/// Items serialized as a list, each when it is made.
 #[derive(Debug)]
 pub struct Each<I>(pub I);
 
@@ -43,8 +43,8 @@ impl<I: Iterator<Item: Serialize> + Clone> Serialize for Each<I> {
 
 /// Buffered standard output.
 ///
-/// Text that is written is escaped, whatever file it is from. JSON has escapes of its own, and [`raw`](Self::raw) takes
-/// bytes that are not text. Text is only styled if [`styled`](Self::styled) finds that the output shows styles.
+/// All text is escaped, whatever file it is from. JSON has escapes of its own, and [`raw`](Self::raw) takes other
+/// bytes. Text has styles only if the output [shows them](Self::styled).
 #[derive(Debug)]
 pub struct Stdout {
     stdout: BufWriter<Destination>,
@@ -85,7 +85,7 @@ impl Stdout {
         Self::of(BufWriter::with_capacity(1 << 16, Destination::Process(stdout.lock())), color, terminal)
     }
 
-    /// An output that is kept in memory, without styles.
+    /// An output in memory, without styles.
     pub fn to_memory() -> Self {
         Self::of(BufWriter::new(Destination::Memory(Vec::new())), false, false)
     }
@@ -94,7 +94,7 @@ impl Stdout {
         Self { stdout, text: TextFilter::new(color), color, terminal, expects_json: false, has_json: false }
     }
 
-    /// Returns what was written to memory.
+    /// Returns the output in memory.
     pub fn into_memory(mut self) -> Vec<u8> {
         // Memory takes everything.
         let _ = self.text.finish(&mut self.stdout);
@@ -113,8 +113,8 @@ impl Stdout {
         self.color
     }
 
-    /// Returns the width of the terminal in characters. If the output is none, the environment variable `COLUMNS` may
-    /// set a width.
+    /// Returns the width of the terminal in characters. Without a terminal, the environment variable `COLUMNS` may set
+    /// a width.
     pub fn width(&self) -> Option<usize> {
         let of_terminal = self.terminal.then(terminal_width).flatten();
         let of_variable = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|width| *width > 0);
@@ -124,13 +124,13 @@ impl Stdout {
     /// Styles the text if the output shows styles.
     pub fn styled<'a>(&self, style: Style, text: &'a str) -> Cow<'a, str> {
         match self.color && !text.is_empty() {
-            // Styles in the text are none of this program.
+            // A style in the text comes from a file.
             true => format!("{style}{}{style:#}", escape(text)).into(),
             false => text.into(),
         }
     }
 
-    /// Returns the output for bytes that are not text, such as those of a file.
+    /// Returns the output for bytes other than text, such as a file.
     pub fn raw(&mut self) -> io::Result<&mut impl Write> {
         self.text.finish(&mut self.stdout)?;
         Ok(&mut self.stdout)
@@ -144,7 +144,7 @@ impl Stdout {
         self.stdout.write_all(b"\n")
     }
 
-    /// Writes a list as indented JSON, followed by a newline, with the items that `fill` pushes.
+    /// Writes a list as indented JSON, followed by a newline. `fill` pushes the items.
     pub fn json_list<T>(&mut self, fill: impl FnOnce(&mut JsonList<'_>) -> T) -> io::Result<T> {
         self.has_json = true;
         self.text.finish(&mut self.stdout)?;
@@ -173,16 +173,16 @@ impl Stdout {
     pub fn finish(mut self) -> io::Result<()> {
         self.text.finish(&mut self.stdout)?;
         self.stdout.flush()?;
-        // When dropped, it would be flushed again, and block forever if nobody reads it.
+        // Its drop would flush again, and block forever without a reader.
         let (_, rest) = self.stdout.into_parts();
         drop(rest);
         Ok(())
     }
 }
 
-/// Returns the width of the terminal that is standard output, if it has one.
+/// Returns the width of standard output, if it is a terminal with a width.
 fn terminal_width() -> Option<usize> {
-    // A terminal can have a width and no height, which `terminal_size` takes for no size.
+    // A terminal can have a width and no height. For `terminal_size` it then has no size.
     #[cfg(unix)]
     let width = rustix::termios::tcgetwinsize(io::stdout()).ok()?.ws_col;
     #[cfg(not(unix))]
@@ -190,7 +190,7 @@ fn terminal_width() -> Option<usize> {
     Some(width.into()).filter(|width| *width > 0)
 }
 
-/// A list that is being written as JSON.
+/// A list being written as JSON.
 pub struct JsonList<'a> {
     out: &'a mut BufWriter<Destination>,
     formatter: Escaping,
@@ -209,7 +209,7 @@ impl JsonList<'_> {
         })
     }
 
-    /// Writes an item whose text `write` writes.
+    /// Writes an item. `write` writes its text.
     pub fn item<E: From<io::Error>>(&mut self, write: impl FnOnce(&mut dyn Write) -> Result<(), E>) -> Result<(), E> {
         self.formatter.begin_array_value(self.out, std::mem::take(&mut self.is_first))?;
         write(self.out)?;

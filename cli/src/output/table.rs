@@ -16,8 +16,7 @@ const MAX_WIDTH: usize = 200;
 /// The spaces between two columns.
 const GAP: usize = 2;
 
-/// The width to which text is narrowed before columns are left out, and the one to which it is narrowed if that is not
-/// enough.
+/// The width of narrowed text before columns are left out, and the width if leaving them out is not enough.
 const NARROW: usize = 32;
 const NARROWEST: usize = 8;
 
@@ -31,7 +30,7 @@ pub enum Column {
 /// Rows of text in aligned columns, without lines between them. Cells are not wrapped. They are whole, so names can be
 /// copied, unless the rows are [fitted](Columns::fit) to a terminal.
 ///
-/// The rows are held until they are printed. For rows of which there may be millions, there are [`Columns`].
+/// The rows are held until they are printed. For millions of rows, use [`Columns`].
 #[derive(Debug)]
 pub struct Table {
     columns: Columns,
@@ -39,7 +38,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Returns a table whose first row has the titles of the columns.
+    /// Returns a table with the titles of the columns in its first row.
     pub fn new<const N: usize>(columns: [(&'static str, Column); N]) -> Self {
         Self { columns: Columns::new(columns), rows: Vec::new() }
     }
@@ -56,7 +55,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Writes the rows, at most `width` characters wide if that is possible.
+    /// Writes the rows, at most `width` characters wide if possible.
     pub fn print(mut self, width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
         self.columns.fit(width);
         self.columns.print_header(out)?;
@@ -65,18 +64,18 @@ impl Table {
     }
 }
 
-/// The columns of a table whose rows are made twice: once to measure them, once to print them.
+/// The columns of a table. Its rows are made twice: once to measure them, once to print them.
 #[derive(Debug)]
 pub struct Columns {
     alignments: Vec<Column>,
     widths: Vec<usize>,
     titles: Vec<&'static str>,
-    /// The columns that can be left out, least needed first.
+    /// The optional columns, least needed first.
     spare: &'static [usize],
-    /// The columns that are left out.
+    /// The omitted columns.
     hidden: Vec<usize>,
     styles: Vec<Option<CellStyle>>,
-    /// Set if text that is wider than its column is shortened.
+    /// Set if text wider than its column is shortened.
     is_fitted: bool,
     /// Set once a text was shortened.
     has_shortened: bool,
@@ -140,10 +139,10 @@ impl Columns {
         shown.map(|column| self.widths[column] + GAP).sum::<usize>().saturating_sub(GAP)
     }
 
-    /// Makes rows at most `width` characters wide, if that is possible, after they were measured.
+    /// Makes rows at most `width` characters wide, if possible, after they were measured.
     ///
-    /// Columns of text are narrowed to [`NARROW`] characters at most; then the columns that can be spared are left out;
-    /// then text is narrowed more. Numbers are never shortened.
+    /// Columns of text are narrowed to [`NARROW`] characters at most; then optional columns are left out; then text is
+    /// narrowed more. Numbers are never shortened.
     pub fn fit(&mut self, width: Option<usize>) {
         let Some(width) = width else { return };
         self.is_fitted = true;
@@ -160,7 +159,7 @@ impl Columns {
         }
     }
 
-    /// Returns the number of characters that are left out if no column of text is wider than `least`.
+    /// Returns the number of characters saved if no column of text is wider than `least`.
     fn room(&self, least: usize) -> usize {
         self.texts().map(|column| self.widths[column].saturating_sub(least)).sum()
     }
@@ -198,7 +197,7 @@ impl Columns {
         writeln!(out, "{}", self.line)
     }
 
-    /// Writes what [`fit`](Self::fit) left out, after the rows.
+    /// Writes the names of the columns omitted by [`fit`](Self::fit), after the rows.
     pub fn print_omissions(&self, out: &mut Stdout) -> io::Result<()> {
         let hidden: Vec<&str> =
             self.hidden.iter().rev().filter_map(|column| self.titles.get(*column).copied()).collect();

@@ -79,7 +79,7 @@ pub fn dtype_style(label: &str) -> Style {
     color.on_default()
 }
 
-/// Returns the text of a shape column, with the layout if that is not row-major.
+/// Returns the text of a shape column, with any layout but row-major.
 pub fn shape_label(info: &TensorInfo) -> String {
     match &info.layout {
         Layout::DimOrder(order) => format!("{} in dim order {:?}", info.shape, order.as_slice()),
@@ -157,7 +157,7 @@ impl Serialize for TensorRow<'_> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     pub tensors: usize,
-    /// Stored elements; those of blobs and of unknown dtypes do not count.
+    /// Stored elements, without elements of blobs and unknown dtypes.
     pub parameters: u64,
     pub bytes: u64,
 }

@@ -130,7 +130,7 @@ impl Diff {
         Ok(Verdict::from_pass(report.equal))
     }
 
-    /// Compares the files, which are open.
+    /// Compares the open files.
     pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<DiffReport<'f>> {
         let mut pairs = if self.rename.is_empty() {
             Pairs::new(a, b, self.by_position)
@@ -157,7 +157,7 @@ impl Diff {
         Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, warnings, equal_by })
     }
 
-    /// Returns the names that the tensors of A are compared under.
+    /// Returns the names of the tensors of A for the comparison.
     fn new_names(&self, a: &File) -> Outcome<Vec<String>> {
         let path = display_name(&self.a);
         let names = self.rename.new_names(&[(a, path)], Unnamed::Numbered(0), &|_| true)?.pop().unwrap_or_default();
@@ -165,7 +165,7 @@ impl Diff {
         Ok(names.names)
     }
 
-    /// Describes the comparison that equal tensors passed, if it was not a full one.
+    /// Describes the comparison of equal tensors, unless it was a full one.
     fn equal_by(&self) -> &'static str {
         match (self.depth.names_only, self.depth.no_values) {
             (true, _) => " by name",
@@ -217,7 +217,7 @@ impl Diff {
         Ok(diffs)
     }
 
-    /// Returns the method that compares the values of a pair.
+    /// Returns the method for comparing the values of a pair.
     fn method(&self, pair: &Pair<'_>) -> Method {
         let reads_values = !self.depth.names_only && !self.depth.no_values;
         let is_comparable = |(a, b): &(FileTensor<'_>, FileTensor<'_>)| {
@@ -266,7 +266,7 @@ impl Diff {
         while left > 0 {
             let now = left.min(PIECE);
             left -= now;
-            // Packed dtypes have several elements in a byte, of which a piece has a whole number.
+            // Packed dtypes have several elements in a byte. A piece has whole bytes.
             let [bytes_a, bytes_b] = [a, b].map(|tensor| tensor.dtype().bytes_for(now).unwrap_or(0));
             let (a, b) = (reading.a.next(bytes_a)?, reading.b.next(bytes_b)?);
             comparison.update(a, b);
@@ -314,7 +314,7 @@ impl Diff {
     }
 }
 
-/// A tensor of A and the tensor of B that it is compared with. At least one of them exists.
+/// A tensor of A and its partner in B. At least one of them exists.
 #[derive(Debug, Clone, Copy)]
 struct Pair<'f> {
     a: Option<FileTensor<'f>>,
@@ -327,7 +327,7 @@ struct Pairs<'f> {
     a: &'f File,
     b: &'f File,
     positions: Vec<[Position; 2]>,
-    /// Set if the tensors of A were renamed, so that the names in B are the common ones.
+    /// The tensors of A were renamed: the common names are the names in B.
     is_renamed: bool,
 }
 
@@ -342,14 +342,14 @@ impl<'f> Pairs<'f> {
                 let within = |file: &File, index| if index < file.len() { index } else { NONE };
                 (0..a.len().max(b.len())).map(|index| [within(a, index), within(b, index)]).collect()
             }
-            // A tensor without a name has no other to be compared with.
+            // A tensor without a name has no partner.
             false if a.len() == 1 && b.len() == 1 && !(has_names(a) && has_names(b)) => vec![[0, 0]],
             false => by_name(a, b),
         };
         Self { a, b, positions, is_renamed: false }
     }
 
-    /// Pairs tensors of A, under other names, with those of B.
+    /// Pairs tensors of A, under other names, with tensors of B.
     fn renamed(a: &'f File, b: &'f File, names: Vec<String>) -> Self {
         let partners: Vec<Position> = names.iter().map(|name| b.position(name).unwrap_or(NONE)).collect();
         let taken: HashSet<Position> = partners.iter().copied().collect();
@@ -385,8 +385,7 @@ fn has_names(file: &File) -> bool {
     file.tensors().any(|tensor| tensor.has_name())
 }
 
-/// Pairs tensors of the same name. If several in a file have one name, those after the first need the same position
-/// too.
+/// Pairs tensors of the same name. If a name repeats in a file, later tensors must have the same position too.
 fn by_name(a: &File, b: &File) -> Vec<[Position; 2]> {
     /// Returns the tensors of `file`, each with the position of its partner in `other`.
     fn partners(file: &File, other: &File) -> impl Iterator<Item = [Position; 2]> {
@@ -428,7 +427,7 @@ impl<'f> Pair<'f> {
 /// A way to compare the values of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Method {
-    /// Element by element, which several threads read and compare.
+    /// Element by element, on several threads.
     AtPositions,
     /// Element by element, read ahead.
     InPieces,
@@ -439,19 +438,19 @@ enum Method {
 
 /// Returns whether parts of a payload can be read, and are worth it.
 fn is_read_at_positions(tensor: FileTensor<'_>) -> bool {
-    /// The fewest bytes that are worth several threads.
+    /// The fewest bytes worth several threads.
     const LARGE: u64 = 2 << 20;
     let is_in_order = !matches!(tensor.layout(), Layout::DimOrder(_));
     is_in_order && tensor.payload_bytes() >= LARGE && tensor.read_at(0, &mut []).is_ok()
 }
 
-/// Returns whether dtypes that are unknown are called the same, and take the same number of bytes.
+/// Returns whether unknown dtypes have the same name, and payloads of the same length.
 fn have_same_tag(a: &TensorInfo, b: &TensorInfo) -> bool {
     let is_known = !is_unknown(a) && !is_unknown(b);
     is_known || a.layout == b.layout
 }
 
-/// Returns the shape whose elements are compared: of an unknown dtype, the bytes.
+/// Returns the shape to compare: of an unknown dtype, a vector of bytes.
 fn compared_shape(tensor: FileTensor<'_>) -> Shape {
     match tensor.info().unknown_dtype() {
         Some(_) => [usize::try_from(tensor.payload_bytes()).unwrap_or(usize::MAX)].into(),
@@ -479,7 +478,7 @@ impl TensorKind {
     }
 }
 
-/// The dense tensors of both files, which threads read ahead.
+/// The dense tensors of both files, read ahead by threads.
 struct ReadAhead<'f> {
     a: ElementStream<'f>,
     b: ElementStream<'f>,

@@ -26,7 +26,7 @@ pub struct DiffReport<'f> {
     pub metadata: Vec<MetadataDiff>,
     /// Those of both files.
     pub warnings: Vec<FileWarning>,
-    /// Describes the comparison that equal tensors passed, if it was not a full one.
+    /// Describes the comparison of equal tensors, unless it was a full one.
     #[serde(skip)]
     pub equal_by: &'static str,
 }
@@ -78,7 +78,7 @@ pub enum Aspect {
     /// Dense, sparse or a blob.
     Kind,
     Values,
-    /// The elements of one of them cannot be read, so that nobody knows whether the values differ.
+    /// The elements of one of them cannot be read: nobody knows whether the values differ.
     Unread,
 }
 
@@ -93,7 +93,7 @@ pub struct MetadataDiff {
 /// Returns the number of characters before what is shown of two values that differ: none, unless the difference is far
 /// from the beginning.
 fn first_shown(a: &str, b: &str) -> usize {
-    /// The characters that are shown before the difference.
+    /// The number of characters shown before the difference.
     const BEFORE: usize = 40;
 
     let same = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();

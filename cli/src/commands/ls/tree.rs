@@ -1,4 +1,4 @@
-//! Names as a tree that branches at dots, with the sums of each branch.
+//! Names as a tree with a branch at each dot, and the sums of each branch.
 
 use std::hash::BuildHasher;
 
@@ -11,7 +11,7 @@ const MAX_DEPTH: usize = 128;
 /// A line of a tree.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// The lines that draw the tree, before the label.
+    /// The drawing of the tree before the label.
     pub branch: String,
     /// A segment of the names below, or several if nothing branches off between them.
     pub label: String,
@@ -23,9 +23,9 @@ pub struct Line<'a> {
     pub bytes: u64,
 }
 
-/// Tensors that are listed as a tree.
+/// Tensors listed as a tree.
 ///
-/// There may be millions, so there are no nodes: tensors are grouped by one segment of their names after the other.
+/// There may be millions, so there are no nodes: tensors are grouped by segment after segment of their names.
 pub struct Tree<'a, 't> {
     /// For each tensor the number of its group, as far as they are grouped, and its position.
     items: Vec<(u32, u32)>,
@@ -74,7 +74,7 @@ impl<'a> Branch<'a, '_> {
         self.tensor(item).0.len() == self.start + self.segment(item).len()
     }
 
-    /// Calls `each` with the lines of these tensors, which all have the prefix.
+    /// Calls `each` with the lines of these tensors. All have the prefix.
     fn lines<E>(self, items: &mut [(u32, u32)], each: &mut dyn FnMut(Line<'a>) -> Result<(), E>) -> Result<(), E> {
         self.group(items);
         let mut left = items;
@@ -99,13 +99,13 @@ impl<'a> Branch<'a, '_> {
             item.0 = found.or_insert((number, item.1)).get().0;
         }
         drop(groups);
-        // They are in the order of their positions, unless they were brought together before.
+        // Tensors are in the order of their positions, unless they were brought together before.
         if !items.is_sorted_by_key(|item| item.0) {
             items.sort_unstable();
         }
     }
 
-    /// Calls `each` with the line of tensors that have the segment in common, and with the lines below it.
+    /// Calls `each` with the line of tensors with a common segment, and with the lines below it.
     fn line<E>(
         mut self,
         group: &mut [(u32, u32)],
@@ -116,7 +116,7 @@ impl<'a> Branch<'a, '_> {
         let mut label = self.segment(group[0]).to_owned();
         let bytes = group.iter().fold(0_u64, |sum, item| sum.saturating_add(self.tensor(*item).2));
         let tensors = group.len();
-        // A segment that is not a tensor and that only one other follows shares a line with that.
+        // A segment shares a line with the next one, if it is not a tensor and has no other branch.
         while !group.iter().any(|item| self.ends(*item)) {
             let below = Self { start: self.start + self.segment(group[0]).len() + 1, depth: self.depth + 1, ..self };
             let next = below.segment(group[0]);
@@ -137,7 +137,7 @@ impl<'a> Branch<'a, '_> {
         let (branch, indent) = (format!("{}{branch}", self.indent), format!("{}{below}", self.indent));
         let start = self.start + self.segment(group[0]).len() + 1;
         each(Line { branch, label, info, tensors, bytes })?;
-        // Tensors with the name itself come first, in the order that they have.
+        // Tensors with the name itself come first, in their order.
         if !group.is_sorted_by_key(|item| !self.ends(*item)) {
             group.sort_by_key(|item| !self.ends(*item));
         }

@@ -22,21 +22,21 @@ use crate::output::Progress;
 use crate::output::numbers::counted;
 use crate::output::tensors::{TensorRow, Total, dtype_label, shape_label, type_label};
 
-/// The most tensors that are listed, and the most bytes of their names and shapes, of all files together.
+/// The most listed tensors of all files together, and the most bytes of their names and shapes.
 const LISTED: usize = 200_000;
 const NAMES: usize = 24 << 20;
-/// The most differences that are listed.
+/// The most listed differences.
 const DIFFERENCES: usize = 50_000;
 /// The most entries of metadata and warnings of a file.
 const ENTRIES: usize = 1000;
 /// The most characters of each.
 const LONGEST: usize = 1000;
 
-/// The data of the page, which is also the output of `--json`.
+/// The data of the page, and the output of `--json`.
 #[derive(Debug, Serialize)]
 pub struct Page<'f> {
     pub program: &'static str,
-    /// The most bytes that were read of a tensor; `None` if no values were read.
+    /// The most bytes read of a tensor; `None` if no values were read.
     pub sample: Option<u64>,
     pub files: Vec<FileData<'f>>,
     /// The differences, if there are two files.
@@ -47,17 +47,17 @@ pub struct Page<'f> {
 #[derive(Debug, Serialize)]
 pub struct FileData<'f> {
     info: Description<'f>,
-    /// The number of entries of metadata that are left out.
+    /// The number of omitted entries of metadata.
     metadata_left_out: usize,
     /// The listed tensors, in the order of the file.
     tensors: TensorRows<'f>,
-    /// The sums over the tensors that are not listed.
+    /// The sums over the omitted tensors.
     left_out: Total,
     /// The file, or its shards.
     coverage: Vec<Coverage>,
-    /// The number of tensors that have values and that the filter chooses.
+    /// The number of tensors with values chosen by the filter.
     with_values: usize,
-    /// The values that were read.
+    /// The values of the read tensors.
     values: Vec<Values>,
 }
 
@@ -66,7 +66,7 @@ pub struct FileData<'f> {
 pub struct SourceFile {
     pub path: PathBuf,
     pub file: File,
-    /// The metadata, of which long texts are cut.
+    /// The metadata, with long texts cut.
     metadata: FileMetadata,
     metadata_left_out: usize,
 }
@@ -90,7 +90,7 @@ impl SourceFile {
     }
 }
 
-/// The tensors whose values are read.
+/// Chooses the tensors to read.
 #[derive(Debug, Clone, Copy)]
 pub struct Choice<'a> {
     pub filter: &'a Filter,
@@ -98,7 +98,7 @@ pub struct Choice<'a> {
     pub sample: Option<u64>,
     /// The most tensors of a file.
     pub charts: usize,
-    /// The number of files, which share the limits of the page.
+    /// The number of files sharing the limits of the page.
     pub files: usize,
 }
 
@@ -129,7 +129,7 @@ impl<'f> FileData<'f> {
     }
 }
 
-/// Reads the values of tensors. One whose name is too long for the page is not listed, and left out here too.
+/// Reads the values of tensors. A tensor with a name too long for the page is omitted, as in the list.
 fn values(path: &Path, file: &File, tensors: &[usize], listed: &[usize], sample: u64) -> Outcome<Vec<Values>> {
     let tensors = || tensors.iter().filter_map(|index| Some((listed.binary_search(index).ok()?, file.nth(*index)?)));
     let total = tensors().map(|(_, tensor)| tensor.payload_bytes().min(sample)).sum();
@@ -149,7 +149,7 @@ fn largest<'f>(tensors: impl Iterator<Item = FileTensor<'f>>, most: usize) -> Ve
     sizes.into_iter().map(|(_, index)| index).collect()
 }
 
-/// Returns the positions of the tensors that are listed: all, or the largest and those whose values are read.
+/// Returns the positions of the listed tensors: all, or the largest and all with values.
 fn listed(file: &File, read: &[usize], files: usize) -> Vec<usize> {
     /// The bytes of a dim in a shape, at most.
     const DIM: usize = 22;
@@ -173,7 +173,7 @@ fn listed(file: &File, read: &[usize], files: usize) -> Vec<usize> {
     listed.into_iter().collect()
 }
 
-/// Tensors in the order of their positions, which are serialized one by one.
+/// Tensors in the order of their positions, serialized one by one.
 #[derive(Debug)]
 struct TensorRows<'f> {
     file: &'f File,
@@ -206,7 +206,7 @@ struct Row<'f> {
     shard: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     no_values: Option<NoValues>,
-    /// The values are integers that stand for other numbers.
+    /// The values are integers, quantized from other numbers.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     quantized: bool,
 }
@@ -242,10 +242,10 @@ pub struct DiffData {
     equal: bool,
     /// A sentence.
     summary: String,
-    /// Only tensors that the filter chooses were compared.
+    /// Only the tensors chosen by the filter were compared.
     filtered: bool,
     tensors: Vec<DiffRow>,
-    /// The number of tensors that differ and are not listed.
+    /// The number of different tensors not listed.
     left_out: usize,
     metadata: Vec<diff::MetadataDiff>,
 }
@@ -261,7 +261,7 @@ struct DiffRow {
     b: Option<String>,
     /// A line about the values; `None` if they were not compared.
     values: Option<String>,
-    /// The part of the elements that differ.
+    /// The fraction of different elements.
     part: Option<f64>,
     #[serde(serialize_with = "as_scalar")]
     max_abs: Option<f64>,

@@ -1,4 +1,4 @@
-//! Heat maps: a tensor as a matrix whose blocks have colors.
+//! Heat maps: a tensor as a matrix of colored blocks.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ const CELLS_OF_ROW: u64 = 256;
 
 /// The letters of colors, from the lowest to the highest.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
-/// The letter of a cell that has no elements in the sample.
+/// The letter of a cell without elements in the sample.
 const NO_ELEMENTS: char = ' ';
 /// The letter of a cell with NaN or infinity.
 const NOT_FINITE: char = '!';
@@ -21,7 +21,7 @@ const NOT_FINITE: char = '!';
 pub struct Matrix {
     rows: u64,
     columns: u64,
-    /// The dims that rows and columns stand for.
+    /// The dims of the rows and of the columns.
     dims: [Vec<usize>; 2],
 }
 
@@ -46,7 +46,7 @@ impl Matrix {
     }
 }
 
-/// A matrix that is divided into cells, with sums over the elements of each.
+/// A matrix divided into cells, with sums over the elements of each.
 #[derive(Debug)]
 pub struct Cells {
     columns: u64,
@@ -66,7 +66,7 @@ struct Cell {
 }
 
 impl Cells {
-    /// Divides a matrix with these numbers of rows and columns, which are not zero.
+    /// Divides a matrix with these numbers of rows and columns, each above zero.
     pub fn new((rows, columns): (u64, u64)) -> Self {
         let (down, across) =
             if rows == 1 { (1, columns.min(CELLS_OF_ROW)) } else { (rows.min(CELLS), columns.min(CELLS)) };
@@ -112,7 +112,7 @@ impl Cells {
         runs
     }
 
-    /// Adds elements that follow each other, of which the first is at this position.
+    /// Adds elements in a row, the first at this position.
     pub fn add(&mut self, first: u64, mut elements: &[f64]) {
         let mut index = first;
         while !elements.is_empty() {
@@ -169,7 +169,7 @@ impl Cell {
             self.not_finite = true;
             return;
         }
-        // The sum of huge numbers is no infinity, which would look like one of the tensor's.
+        // An infinite sum of huge numbers would look like an infinity in the tensor.
         self.sum = (self.sum + element).clamp(f64::MIN, f64::MAX);
         if element.abs() > self.largest.abs() {
             self.largest = element;

@@ -22,7 +22,7 @@ use crate::pieces::Pieces;
 /// The bins of histograms.
 const BINS: usize = 60;
 
-/// The most bytes that are read at once, for elements of any size.
+/// The most bytes read at once, for elements of any size.
 const PIECE: u64 = 1 << 20;
 
 /// The values of a tensor.
@@ -30,7 +30,7 @@ const PIECE: u64 = 1 << 20;
 pub struct Values {
     /// The number of the tensor in the list.
     tensor: usize,
-    /// The number of elements that were read.
+    /// The number of read elements.
     read: u64,
     /// The number of elements.
     of: u64,
@@ -43,14 +43,14 @@ pub struct Values {
     heat_map: Option<HeatMap>,
 }
 
-/// The part of a tensor that is read.
+/// The part of a tensor to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Part {
     All,
-    /// Runs of elements that are spread evenly.
+    /// Runs of elements, spread evenly.
     Spread,
-    /// The first elements, of a payload that is only read from its start.
+    /// The first elements, of a payload readable only from its start.
     Front,
 }
 
@@ -91,7 +91,7 @@ struct HistogramRow {
     counts: Vec<u64>,
 }
 
-/// The elements of a payload, which follow the coordinates if it is sparse.
+/// The elements of a payload, after the coordinates if it is sparse.
 #[derive(Debug, Clone, Copy)]
 struct Elements {
     skip: u64,
@@ -131,7 +131,7 @@ pub fn no_values(tensor: FileTensor<'_>) -> Option<NoValues> {
 /// Reads tensors of a file.
 pub struct Reader<'a> {
     pub path: &'a Path,
-    /// The most bytes that are read of a tensor.
+    /// The most bytes read of a tensor.
     pub sample: u64,
     pub progress: Progress,
 }
@@ -155,7 +155,7 @@ impl Reader<'_> {
         };
         let mut source = SourceTensor { tensor, elements, in_order, path: self.path };
         if matches!(tensor.layout(), Layout::Coo { .. }) {
-            // The coordinates, which are checked as they are read in order.
+            // The coordinates are checked as they are read in order.
             source.read_front(1, &mut |_, _| {})?;
         }
         let (mut stats, mut numbers) = (Stats::new(tensor.dtype()), Numbers::new(tensor.dtype()));
@@ -188,7 +188,7 @@ impl Reader<'_> {
     }
 }
 
-/// A tensor that is read.
+/// A tensor being read.
 struct SourceTensor<'a> {
     tensor: FileTensor<'a>,
     elements: Elements,

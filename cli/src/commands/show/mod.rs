@@ -173,7 +173,7 @@ impl Show {
         warnings: &[WarningRow],
         list: &mut JsonList<'_>,
     ) -> Outcome<()> {
-        // Errors come before the item begins, except for those of reading a long tensor in pieces.
+        // Errors come before the item begins, unless a long tensor is read in pieces.
         let elements = match tensor.layout() {
             Layout::Coo { .. } => ShownElements::Sparse(self.read_sparse(path, tensor)?),
             _ => ShownElements::Dense(self.select(path, tensor)?),
@@ -232,7 +232,7 @@ impl Show {
     fn print_text(&self, selection: &Selection<'_>, out: &mut Stdout) -> Outcome<()> {
         let options = self.print_options(out);
         let summary = options.summary(&selection.shape());
-        // Dims that the slice removes are not in the summary, but are read.
+        // Dims removed by the slice are read, but not in the summary.
         let mut shown = summary.ranges();
         let mut ranges = |axis: &Axis| if axis.drop { full(1) } else { shown.next().unwrap_or_default() };
         let ranges: Vec<Vec<Range<usize>>> = selection.axes.iter().map(&mut ranges).collect();
@@ -300,7 +300,7 @@ enum ShownElements<'a> {
     Dense(Selection<'a>),
 }
 
-/// The slice of a tensor that is shown.
+/// The shown slice of a tensor.
 struct Selection<'a> {
     path: &'a Path,
     tensor: FileTensor<'a>,
@@ -315,7 +315,7 @@ impl Selection<'_> {
 
     /// Reads every element, in row-major order. Calls `each` with some whole elements after the other.
     ///
-    /// A slice of a tensor that has to be decoded is held in memory.
+    /// If the tensor must be decoded, the slice is held in memory.
     fn read_in_pieces(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> Outcome<()> {
         let elements = self.axes.iter().fold(1_u64, |product, axis| product.saturating_mul(axis.count as u64));
         let mut progress = Progress::beside_output(elements.saturating_mul(self.tensor.dtype().block_bytes() as u64));
@@ -367,7 +367,7 @@ impl Selection<'_> {
     }
 }
 
-/// The most bytes of a slice that are read at once, if it can be read in parts.
+/// The most bytes of a slice read at once, if it can be read in parts.
 const PIECE: usize = 1 << 20;
 
 /// A writer that passes on whole elements.
@@ -389,7 +389,7 @@ impl Write for ElementWriter<'_> {
             }
             return Ok(now);
         }
-        // In pieces for which progress is seen.
+        // In pieces, to show progress.
         let bytes = &bytes[..bytes.len().min(PIECE)];
         let whole = bytes.len() - bytes.len() % self.size;
         (self.each)(&bytes[..whole])?;
@@ -442,7 +442,7 @@ struct Json<'a> {
     dtype: Dtype,
     shape: &'a [usize],
     index: Vec<usize>,
-    /// The number of lists that the last element ended; `None` before the first element.
+    /// The number of lists ended by the last element; `None` before the first element.
     ends: Option<usize>,
 }
 
@@ -460,7 +460,7 @@ impl<'a> Json<'a> {
                 Some(0) => ", ",
                 Some(_) => ",\n",
             };
-            // An element has an opening bracket for each dim that starts at it, and a closing one for each that ends.
+            // An element has a bracket for each dim starting at it, and for each dim ending at it.
             write!(out, "{comma}{}", "[".repeat(self.ends.unwrap_or(shape.len())))?;
             write_json(scalar, out)?;
             let ends = (0..shape.len()).rev().take_while(|&dim| index[dim] + 1 == shape[dim]).count();

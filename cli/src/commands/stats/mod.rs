@@ -108,8 +108,8 @@ enum Flaw {
     Zero,
 }
 
-/// The most tensors whose statistics are held in memory at once. If there are more, those that are sorted by their
-/// elements, or drawn, are read twice.
+/// The most statistics held in memory at once. If there are more tensors, and they are sorted by their elements or
+/// drawn, they are read twice.
 const MAX_HELD: usize = 1 << 15;
 
 const EXAMPLES: &str = "\
@@ -293,7 +293,7 @@ impl StatsRun<'_> {
         Ok(TensorStats::new(tensor, computed.of(tensor).at(self.path)?))
     }
 
-    /// Reads tensors and returns their positions in the order of one of their statistics. Only that number is held.
+    /// Reads tensors, holds one of their statistics, and returns their positions in its order.
     fn sort_by_elements(
         &self,
         file: &File,
@@ -352,7 +352,7 @@ impl StatsRun<'_> {
         self.args.bins.unwrap_or(if self.args.plot.is_some() { 50 } else { 20 })
     }
 
-    /// Reads the tensors whose histograms are printed or drawn a second time.
+    /// Reads tensors a second time, to print or draw their histograms.
     fn read_histograms(&self, stats: &mut [TensorStats<'_>]) -> Outcome<()> {
         let bins = self.bins();
         let count = match (self.is_long, &self.args.plot) {
@@ -395,7 +395,7 @@ impl StatsRun<'_> {
         plot(path, &escape(&caption), &panels)
     }
 
-    /// Notes the flaws of `--fail-on` that a tensor has, and whether it could be checked.
+    /// Notes the flaws of a tensor for `--fail-on`, and whether it could be checked.
     fn check(&self, tensor: &TensorStats<'_>, flaws: &mut Flaws) {
         let position = tensor.tensor.position();
         let Some(stats) = &tensor.stats else {
@@ -446,7 +446,7 @@ impl StatsRun<'_> {
 #[derive(Debug, Default)]
 struct Flaws {
     found: Vec<FoundFlaw>,
-    /// The positions of tensors that have no statistics.
+    /// The positions of tensors without statistics.
     unchecked: Vec<usize>,
 }
 
@@ -456,7 +456,7 @@ struct FoundFlaw {
     /// The position of the tensor.
     position: usize,
     flaw: Flaw,
-    /// The number of elements that have it.
+    /// The number of elements with the flaw.
     count: u64,
     /// The position of the first one.
     first: Option<u64>,

@@ -20,7 +20,7 @@ use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
 use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, FAINT, HEADER, JsonList, Stdout, Table, escape};
 
-/// The JSON output, which is written as the tensors are read.
+/// The JSON output, written as the tensors are read.
 pub struct StatsListing<I> {
     file: String,
     format: &'static str,
@@ -28,7 +28,7 @@ pub struct StatsListing<I> {
     tensors: RefCell<Reading<I>>,
 }
 
-/// Tensors that are being read.
+/// Tensors being read.
 struct Reading<I> {
     tensors: I,
     total: StatsTotal,
@@ -131,14 +131,14 @@ pub fn infinities(stats: &Stats) -> u64 {
     stats.positive_infinities() + stats.negative_infinities()
 }
 
-/// The rows that are held until the columns of numbers are measured. Those after them may be wider.
+/// The rows held until the columns of numbers are measured. Later rows may be wider.
 const HELD: usize = 1000;
 
-/// The columns of numbers that may be floats, and the length of the longest float.
+/// The columns of possible floats, and the length of the longest float.
 const FLOATS: std::ops::Range<usize> = 3..7;
 const LONGEST_FLOAT: usize = DIGITS + "-.e-308".len();
 
-/// Returns the columns of the table, which have the cells that [`cells`] returns.
+/// Returns the columns of the table, for the cells of [`cells`].
 fn table() -> Columns {
     use Column::{Left, Right};
     let [name, dtype, shape] = ["name", "dtype", "shape"].map(|title| (title, Left));
@@ -158,7 +158,7 @@ pub fn cells<'a>(name: &'a str, tensor: &TensorStats<'a>) -> [Cow<'a, str>; 10] 
     [name.into(), dtype_label(info).into(), shape_label(info).into(), min, max, mean, std, nan, inf, zeros]
 }
 
-/// Prints a table of rows that were made before.
+/// Prints a table of rows made before.
 pub fn print_rows<'r>(
     rows: impl Iterator<Item = &'r [String; 10]> + Clone,
     width: Option<usize>,
@@ -211,7 +211,7 @@ pub fn print_table<'f>(
     Ok(())
 }
 
-/// Returns the style of a number of elements that are NaN or infinite.
+/// Returns the style of a number of NaN or infinite elements.
 fn flaw_style(count: &str) -> Style {
     match count {
         "0" | NONE => Style::new(),
