@@ -1,7 +1,7 @@
 //! Maps the matrix type of another crate to a tensor, for use as a field of derived structs.
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, array};
-use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+use tensorfile::model::{FieldAttrs, FromTensors, Node, Sink, Source, Store};
 use tensorfile::{Result, TensorFile, TensorMap, ten};
 
 /// The other crate: a matrix in column-major order.
@@ -21,15 +21,15 @@ impl TensorFile for Matrix {
 }
 
 impl Store for Matrix {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
         // An array stores itself as the attributes of its field require, such as `shape`.
-        ArrayView2::from_shape(self.0.size.f(), &self.0.elements).expect("rows × columns elements").store(sink, adapt)
+        ArrayView2::from_shape(self.0.size.f(), &self.0.elements).expect("rows × columns elements").store(sink, attrs)
     }
 }
 
 impl<'de> FromTensors<'de> for Matrix {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = Array2::<f32>::load(source, adapt)?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let array = Array2::<f32>::load(source, attrs)?;
         Ok(Self(linalg::Matrix { size: array.dim(), elements: array.t().iter().copied().collect() }))
     }
 }

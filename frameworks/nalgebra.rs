@@ -2,7 +2,7 @@
 
 use nalgebra::{DMatrix, Scalar};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
-use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+use tensorfile::model::{FieldAttrs, FromTensors, Node, Sink, Source, Store};
 use tensorfile::{Element, Result, TensorFile, TensorMap, safetensors};
 
 /// A matrix. It is a type of this crate, as only such a type may implement the traits.
@@ -14,16 +14,16 @@ impl<A: Element + Scalar> TensorFile for Matrix<A> {
 }
 
 impl<A: Element + Scalar> Store for Matrix<A> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
         // Nothing is copied: the file is written from this view, in row-major order.
         let elements = self.0.as_slice();
-        ArrayView2::from_shape(self.0.shape().f(), elements).expect("rows × columns elements").store(sink, adapt)
+        ArrayView2::from_shape(self.0.shape().f(), elements).expect("rows × columns elements").store(sink, attrs)
     }
 }
 
 impl<'de, A: Element + Scalar> FromTensors<'de> for Matrix<A> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = Array2::<A>::load(source, adapt)?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let array = Array2::<A>::load(source, attrs)?;
         let (rows, columns) = array.dim();
         Ok(Self(DMatrix::from_iterator(rows, columns, array.t().iter().cloned())))
     }

@@ -4,7 +4,8 @@ pub use ::serde;
 pub use typeid::of as id;
 
 pub use crate::model::{
-    Adapt, Adaptable, AskMetadata, FieldDef, Lent, Node, Sink, Source, StructDef, TryMetadata, node_of, put,
+    ArrayField, AskMetadata, BorrowedPayloads, FieldAttrs, FieldDef, Node, Sink, Source, StructDef, TryMetadata,
+    node_of, put,
 };
 pub use crate::serde::{
     MetadataField, check_metadata, check_written_metadata, deserialize_load, metadata_field, metadata_node,
@@ -16,7 +17,7 @@ use crate::model::{Store, TensorFile};
 
 /// A closure called with the number and the attributes of a field, and a source at its value.
 pub type EachField<'x, 'de> =
-    &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_), &'static Adapt) -> Result<()> + 'x);
+    &'x mut (dyn FnMut(usize, &mut (dyn Source<'de> + '_), &'static FieldAttrs) -> Result<()> + 'x);
 
 /// Returns a field as a value to write.
 #[inline]
@@ -40,7 +41,7 @@ pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Re
     }
 
     impl Store for Body<'_> {
-        fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
             sink.fields(self.def, self.values)
         }
     }
@@ -50,9 +51,9 @@ pub fn store_body(sink: &mut dyn Sink, node: &Node, values: &[&dyn Store]) -> Re
 }
 
 /// Adds the payloads of fields with the lifetime of their struct.
-pub fn lend_fields<'a>(lent: &mut Lent<'a>, values: &[&'a dyn Store]) {
+pub fn borrow_fields<'a>(payloads: &mut BorrowedPayloads<'a>, values: &[&'a dyn Store]) {
     // Not of the references in the list, which have a shorter lifetime.
-    values.iter().for_each(|value| (**value).lend(lent));
+    values.iter().for_each(|value| (**value).borrow_payloads(payloads));
 }
 
 /// Reads the fields of the struct `node`.
@@ -67,7 +68,7 @@ pub fn load_body<'de>(source: &mut dyn Source<'de>, node: &Node, each: EachField
 }
 
 fn load_def<'de>(source: &mut (dyn Source<'de> + '_), def: &'static StructDef, each: EachField<'_, 'de>) -> Result<()> {
-    source.fields(def, &mut |index, source| each(index, source, &def.fields[index].adapt))
+    source.fields(def, &mut |index, source| each(index, source, &def.fields[index].attrs))
 }
 
 /// The error if a source left out a field.
@@ -77,7 +78,7 @@ pub fn incomplete(node: &Node) -> Error {
 }
 
 /// Fails to compile if an attribute for arrays is on another type.
-pub const fn check_adaptable<T: Adaptable + ?Sized>() {}
+pub const fn check_array_field<T: ArrayField + ?Sized>() {}
 
 /// Fails to compile if a flattened field is a tensor, whose name would be lost.
 #[track_caller]

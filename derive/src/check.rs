@@ -52,7 +52,7 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
 fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_skipped() {
         let others = key(&field.attrs.flatten).chain(key(&field.attrs.tied)).chain(key(&field.attrs.metadata));
-        for key in naming(field).chain(adapting(field)).chain(others) {
+        for key in naming(field).chain(array_attrs(field)).chain(others) {
             cx.error(key, format!("`{key}` has no effect on a skipped field, which is not in the file"));
         }
     }
@@ -77,7 +77,7 @@ fn metadata(cx: &mut Ctxt, model: &Model<'_>, field: &Field<'_>) {
             let instead = "use `String` or `Cow<str>`, or `write_only` on the struct";
             cx.error(field.ty, format!("metadata cannot be borrowed from a file; {instead}"));
         }
-        for key in adapting(field).chain(key(&field.attrs.flatten)).chain(key(&field.attrs.tied)) {
+        for key in array_attrs(field).chain(key(&field.attrs.flatten)).chain(key(&field.attrs.tied)) {
             cx.error(key, format!("`{key}` has no effect on metadata, which is not a tensor"));
         }
     }
@@ -101,7 +101,7 @@ fn naming<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
 }
 
 /// The attributes that change the field's arrays.
-fn adapting<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
+fn array_attrs<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
     key(&field.attrs.cast).chain(key(&field.attrs.shape)).chain(key(&field.attrs.transpose))
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
             #from_tensors {
                 fn load(
                     _: &mut dyn #private::Source<#de>,
-                    _: &#private::Adapt,
+                    _: &#private::FieldAttrs,
                 ) -> ::core::result::Result<Self, #krate::Error> #stub
             }
             #deserialize {
@@ -41,7 +41,7 @@ pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
             fn store(
                 &self,
                 _: &mut dyn #private::Sink,
-                _: &#private::Adapt,
+                _: &#private::FieldAttrs,
             ) -> ::core::result::Result<(), #krate::Error> #stub
         }
         #serialize {

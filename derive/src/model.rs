@@ -130,7 +130,7 @@ impl Field<'_> {
     }
 
     /// Returns whether an attribute changes how the field's arrays are read or written.
-    pub(crate) fn is_adapted(&self) -> bool {
+    pub(crate) fn has_array_attrs(&self) -> bool {
         self.attrs.cast.is_some() || self.attrs.shape.is_some() || self.attrs.transpose.is_some()
     }
 

@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use ndarray::{Array1, Array2, Array3, Array4};
 
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, Lent, Sink, Source, Store};
+use crate::model::{BorrowedPayloads, FieldAttrs, FromTensors, Sink, Source, Store};
 use crate::tensor::Element;
 
 // Each type takes 0.05 s of a first build, and saves as much in each build of a program with an array of the type.
@@ -22,13 +22,13 @@ static I64: Ranks<i64> = ranks();
 type Ranks<A> = (Functions<Array1<A>>, Functions<Array2<A>>);
 
 struct Functions<T> {
-    store: fn(&T, &mut dyn Sink, &Adapt) -> Result<()>,
-    lend: for<'a> fn(&'a T, &mut Lent<'a>),
-    load: fn(&mut dyn Source<'static>, &Adapt) -> Result<T>,
+    store: fn(&T, &mut dyn Sink, &FieldAttrs) -> Result<()>,
+    borrow_payloads: for<'a> fn(&'a T, &mut BorrowedPayloads<'a>),
+    load: fn(&mut dyn Source<'static>, &FieldAttrs) -> Result<T>,
 }
 
 impl<T: Store + FromTensors<'static>> Functions<T> {
-    const ALL: Self = Self { store: T::store, lend: T::lend, load: T::load };
+    const ALL: Self = Self { store: T::store, borrow_payloads: T::borrow_payloads, load: T::load };
 }
 
 const fn ranks<A: Element>() -> Ranks<A> {

@@ -2,40 +2,40 @@ use ndarray::{ArcArray, Array, ArrayView, CowArray, Dimension};
 
 use super::{array_too_large, strided};
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, Loaded, Source, TensorSpec};
+use crate::model::{FieldAttrs, FromTensors, Loaded, Source, TensorSpec};
 use crate::tensor::{Element, TensorInfo};
 
 impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
     // See `compiled`.
     #[inline(never)]
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = owned_of(source.tensor(&spec::<A, D>(adapt).owned())?);
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let array = owned_of(source.tensor(&spec::<A, D>(attrs).owned())?);
         // Most arrays are not transposed, and stay where they were made.
-        if adapt.transpose { array.map(Self::reversed_axes) } else { array }
+        if attrs.transpose { array.map(Self::reversed_axes) } else { array }
     }
 
     #[inline(never)]
-    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+    fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
         // The array as it is in the file.
         let mut stored = self.view_mut();
-        if adapt.transpose {
+        if attrs.transpose {
             stored = stored.reversed_axes();
         }
         let dims = stored.raw_dim();
         if let Some(bytes) = stored.as_slice_mut().and_then(A::le_bytes_mut)
-            && source.tensor_into(&spec::<A, D>(adapt), dims.slice(), bytes)?
+            && source.tensor_into(&spec::<A, D>(attrs), dims.slice(), bytes)?
         {
             return Ok(());
         }
-        *self = Self::load(source, adapt)?;
+        *self = Self::load(source, attrs)?;
         Ok(())
     }
 }
 
 /// Tensors with shared bytes in the file share memory.
 impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let tensor = source.tensor(&spec::<A, D>(adapt).owned())?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let tensor = source.tensor(&spec::<A, D>(attrs).owned())?;
         let info = tensor.info().clone();
         let array = match source.same_bytes().and_then(|arrays| arrays.get(&info)) {
             Some(array) => array,
@@ -47,35 +47,35 @@ impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D
                 array
             }
         };
-        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+        Ok(if attrs.transpose { array.reversed_axes() } else { array })
     }
 }
 
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let array = match source.tensor(&spec::<A, D>(adapt)) {
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let array = match source.tensor(&spec::<A, D>(attrs)) {
             // It stays where it is.
             Ok(ref tensor) => view(tensor.info(), tensor.as_slice_of_file()?),
             Err(error) => return Err(error),
         };
-        if adapt.transpose { array.map(Self::reversed_axes) } else { array }
+        if attrs.transpose { array.map(Self::reversed_axes) } else { array }
     }
 }
 
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for CowArray<'a, A, D> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let tensor = source.tensor(&spec::<A, D>(adapt))?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let tensor = source.tensor(&spec::<A, D>(attrs))?;
         let array = if tensor.can_be_borrowed_as::<A>() {
             Self::from(view(tensor.info(), tensor.as_slice_of_file()?)?)
         } else {
             Self::from(owned_of(tensor)?)
         };
-        Ok(if adapt.transpose { array.reversed_axes() } else { array })
+        Ok(if attrs.transpose { array.reversed_axes() } else { array })
     }
 }
 
-fn spec<A: Element, D: Dimension>(adapt: &Adapt) -> TensorSpec {
-    TensorSpec::with_rank(A::DTYPE, D::NDIM).adapted(adapt)
+fn spec<A: Element, D: Dimension>(attrs: &FieldAttrs) -> TensorSpec {
+    TensorSpec::with_rank(A::DTYPE, D::NDIM).with_attrs(attrs)
 }
 
 fn owned_of<A: Element, D: Dimension>(tensor: Loaded<'_>) -> Result<Array<A, D>> {

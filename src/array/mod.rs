@@ -307,9 +307,9 @@ mod common {
     use ndarray::{Array, Ix1, Ix2};
 
     use crate::error::Result;
-    use crate::model::{Adapt, Source, Store, put};
+    use crate::model::{FieldAttrs, Source, Store, put};
 
-    type Put<T> = fn(&mut Option<T>, &mut (dyn Source<'static> + '_), &'static Adapt) -> Result<()>;
+    type Put<T> = fn(&mut Option<T>, &mut (dyn Source<'static> + '_), &'static FieldAttrs) -> Result<()>;
 
     macro_rules! common {
         ($($name:ident: $array:ty),*) => {$(

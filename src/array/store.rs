@@ -9,7 +9,9 @@ use std::io;
 use ndarray::{ArrayBase, ArrayView, Axis, Data, Dimension, IxDyn};
 
 use crate::error::{ErrorKind, Result};
-use crate::model::{Adapt, Adaptable, Lent, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text};
+use crate::model::{
+    ArrayField, BorrowedPayloads, FieldAttrs, Node, Sink, Store, TensorData, TensorFile, TensorSpec, dims_text,
+};
 use crate::tensor::checked_io::write_all;
 use crate::tensor::{DimOrder, Dtype, Element, Layout, TensorInfo, sorted, write_row_major};
 
@@ -30,26 +32,26 @@ where
 {
     // See `compiled`.
     #[inline(never)]
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        check_shape(self.shape(), adapt)?;
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        check_shape(self.shape(), attrs)?;
         match self.as_slice() {
-            Some(elements) if !adapt.transpose => {
+            Some(elements) if !attrs.transpose => {
                 sink.tensor(&TensorInfo::new(A::DTYPE, self.shape()), &&*A::as_le_bytes(elements))
             }
-            _ if adapt.transpose => store_strided(&self.view().into_dyn().reversed_axes(), sink),
+            _ if attrs.transpose => store_strided(&self.view().into_dyn().reversed_axes(), sink),
             _ => store_strided(&self.view().into_dyn(), sink),
         }
     }
 
     #[inline(never)]
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
         if let Some(elements) = self.as_slice_memory_order() {
-            lent.bytes(A::as_le_bytes(elements));
+            payloads.bytes(A::as_le_bytes(elements));
         }
     }
 }
 
-impl<A, S: Data<Elem = A>, D> Adaptable for ArrayBase<S, D> {}
+impl<A, S: Data<Elem = A>, D> ArrayField for ArrayBase<S, D> {}
 
 /// Stores an array in any order except row-major.
 fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result<()> {
@@ -71,8 +73,8 @@ fn store_strided(array: &dyn StridedArray, sink: &mut (dyn Sink + '_)) -> Result
 
 /// Refuses an array that the field's attribute would refuse on read.
 #[inline]
-fn check_shape(found: &[usize], adapt: &Adapt) -> Result<()> {
-    adapt.shape.map_or(Ok(()), |dims| check_dims(found, dims))
+fn check_shape(found: &[usize], attrs: &FieldAttrs) -> Result<()> {
+    attrs.shape.map_or(Ok(()), |dims| check_dims(found, dims))
 }
 
 fn check_dims(found: &[usize], dims: &[Option<usize>]) -> Result<()> {

@@ -208,7 +208,7 @@ pub enum ErrorKind {
         expected: String,
     },
     /// A tensor of a file without names does not match the type at its position.
-    WrongSlot {
+    WrongPosition {
         /// The tensor in the file; `None` at its end.
         found: Option<TensorInfo>,
         /// The tensors possible at this position, such as a name with `f32[_]`.
@@ -344,7 +344,7 @@ impl ErrorKind {
             | Self::WrongShape { .. }
             | Self::WrongLayout { .. }
             | Self::WrongCount { .. }
-            | Self::WrongSlot { .. }
+            | Self::WrongPosition { .. }
             | Self::MissingMetadata { .. }
             | Self::InvalidMetadata { .. }
             | Self::Load(_)
@@ -470,7 +470,7 @@ impl fmt::Display for ErrorKind {
             Self::WrongCount { found, expected } => {
                 write!(f, "the file has {found} tensor{}, but expected {expected}", if *found == 1 { "" } else { "s" })
             }
-            Self::WrongSlot { found, expected } => {
+            Self::WrongPosition { found, expected } => {
                 match found {
                     Some(found) => write!(f, "the file has {found}, but expected ")?,
                     None => f.write_str("the file ends, but expected ")?,

@@ -2,7 +2,7 @@ use std::path::Path;
 
 use super::{File, OpenOptions};
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, Node, Source, node_of, put};
+use crate::model::{FieldAttrs, FromTensors, Node, Source, node_of, put};
 use crate::tensor::Tensor;
 
 /// Loads a file of any format into a type, or the checkpoint in a directory: see [`File::open`].
@@ -32,7 +32,7 @@ use crate::tensor::Tensor;
 /// As [`File::open`] and [`File::load`].
 pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
     let mut value = None;
-    load_with(path.as_ref(), node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+    load_with(path.as_ref(), node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
     Ok(value.expect("the value was loaded"))
 }
 

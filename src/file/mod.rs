@@ -33,8 +33,8 @@ use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare
 use crate::format::{Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink, Tensors,
-    node_of, put,
+    FieldAttrs, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink,
+    Tensors, node_of, put,
 };
 use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
@@ -487,7 +487,7 @@ impl File {
     ///   or borrow it, `Io` if one cannot be read.
     pub fn load<'f, T: FromTensors<'f>>(&'f self) -> Result<T> {
         let mut value = None;
-        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 
@@ -533,7 +533,7 @@ impl File {
         let ranges = self.check(&T::schema(), Some(&*value))?;
         let count = self.count(&ranges);
         self.load_index(Cow::Borrowed(&self.index), count, node_of::<T>, &mut |source| {
-            value.reload(source, &Adapt::NONE)
+            value.reload(source, &FieldAttrs::NONE)
         })
     }
 

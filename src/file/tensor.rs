@@ -11,7 +11,7 @@ use ndarray::{Array, Dimension};
 use super::File;
 use super::slice::TensorSlice;
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
-use crate::model::{Adapt, FromTensors, LoadFrom, Node, TensorData, node_of, put};
+use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::read::{Entry, Index, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
@@ -295,7 +295,7 @@ impl<'f> FileTensor<'f> {
     pub fn load<T: FromTensors<'f>>(&self) -> Result<T> {
         self.check_elements(node_of::<T>)?;
         let mut value = None;
-        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 

@@ -11,7 +11,7 @@ use super::{Comparison, Finder, MetadataSource, compare};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, FromTensors, MetadataValue, Node, Schema, Source, TensorRecord, TensorSink, Tensors, is_index, put,
+    FieldAttrs, FromTensors, MetadataValue, Node, Schema, Source, TensorRecord, TensorSink, Tensors, is_index, put,
 };
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::{ReadAt, Storage};
@@ -49,7 +49,7 @@ impl dyn Tensors + '_ {
     ///   tensors.
     pub fn load<T: for<'t> FromTensors<'t>>(&self) -> Result<T> {
         let mut value = None;
-        load(self, T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        load(self, T::NODE, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 }

@@ -7,7 +7,7 @@ use super::findings::{Findings, Like};
 use super::{At, Finder, MetadataSource};
 use crate::error::{LoadReport, Result};
 use crate::limits::Limits;
-use crate::model::{Adapt, MetadataOf, Node, Schema, Source, Tensors};
+use crate::model::{FieldAttrs, MetadataOf, Node, Schema, Source, Tensors};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
 use crate::tensor::TensorInfo;
@@ -58,7 +58,7 @@ impl Finder<'_> {
         // A report needs names, so no places are returned.
         self.begin(node)?;
         self.at = At::Here;
-        visit(node, &Adapt::NONE, self)?;
+        visit(node, &FieldAttrs::NONE, self)?;
         while let Some(left) = self.reader.peek()? {
             if self.is_positional() {
                 return Err(self.wrong_count());
@@ -71,22 +71,22 @@ impl Finder<'_> {
 }
 
 /// Asks `source` for all parts of a type, without making a value.
-fn visit<'de>(node: Node, adapt: &Adapt, source: &mut (dyn Source<'de> + '_)) -> Result<()> {
+fn visit<'de>(node: Node, attrs: &FieldAttrs, source: &mut (dyn Source<'de> + '_)) -> Result<()> {
     match node {
-        Node::Tensor(spec) => source.tensor(&spec.adapted(adapt)).map(drop),
+        Node::Tensor(spec) => source.tensor(&spec.with_attrs(attrs)).map(drop),
         Node::Metadata(metadata) => metadata(&mut MetadataOf(source)),
         Node::Newtype(node, own) => visit(node(), own, source),
-        Node::Option(node) => source.option(&mut |_, source| visit(node(), adapt, source)),
-        Node::List(node) => source.list(&mut |_, source| visit(node(), adapt, source)),
-        Node::Array(node, len) => source.tuple(len, &mut |_, source| visit(node(), adapt, source)),
-        Node::Tuple(parts) => source.tuple(parts.len(), &mut |at, source| visit(parts[at](), adapt, source)),
+        Node::Option(node) => source.option(&mut |_, source| visit(node(), attrs, source)),
+        Node::List(node) => source.list(&mut |_, source| visit(node(), attrs, source)),
+        Node::Array(node, len) => source.tuple(len, &mut |_, source| visit(node(), attrs, source)),
+        Node::Tuple(parts) => source.tuple(parts.len(), &mut |at, source| visit(parts[at](), attrs, source)),
         Node::Map(node) => {
             let node = node();
-            source.map(node.key_part(), &mut |_, source| visit(node, adapt, source))
+            source.map(node.key_part(), &mut |_, source| visit(node, attrs, source))
         }
         Node::Struct(def) => source.fields(def, &mut |at, source| {
             let field = &def.fields[at];
-            visit((field.node)(), &field.adapt, source)
+            visit((field.node)(), &field.attrs, source)
         }),
     }
 }

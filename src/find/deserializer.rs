@@ -7,8 +7,8 @@ use super::{Finder, MetadataSource, small};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, ArraysOf, EachEntry, EachPart, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Node,
-    Source, StructDef, TensorSpec, node_of, put,
+    ArraysOf, EachEntry, EachPart, FieldAttrs, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue,
+    Node, Source, StructDef, TensorSpec, node_of, put,
 };
 use crate::read::{ReadMetadata, ReadSmall, Reader, ReaderStorage, Reading};
 use crate::storage::{Slice, Stream};
@@ -97,7 +97,7 @@ impl<'de> Deserializer<'de> {
     /// Loads the next value.
     pub(crate) fn load<T: FromTensors<'de>>(&mut self) -> Result<T> {
         let mut value = None;
-        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 

@@ -553,7 +553,7 @@ impl<'de> Finder<'de> {
             {
                 let place = self.path.push(field.name);
                 if let Some(findings) = &mut self.findings {
-                    findings.absent(self.path.name(), spec.adapted(&field.adapt));
+                    findings.absent(self.path.name(), spec.with_attrs(&field.attrs));
                 }
                 self.path.back_to(place);
             }

@@ -160,7 +160,7 @@ impl Format {
     }
 
     /// Writes a value to a file in slices, for a socket or another writer with vectored writes. Payloads are borrowed
-    /// from the value as far as it [lends](Store::lend) them.
+    /// from the value as far as the value [lends](Store::borrow_payloads) them.
     ///
     /// ```
     /// use tensorfile::{Tensor, TensorMap, WriteOptions, ten};

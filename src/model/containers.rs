@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 
-use super::{Adapt, Adaptable, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec, node_of};
+use super::{
+    ArrayField, BorrowedPayloads, FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec, node_of,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 impl<T: TensorFile> TensorFile for Option<T> {
@@ -13,33 +15,33 @@ impl<T: TensorFile> TensorFile for Option<T> {
 }
 
 impl<T: Store> Store for Option<T> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        sink.option(self.as_ref().map(|value| value as &dyn Store), adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        sink.option(self.as_ref().map(|value| value as &dyn Store), attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
         if let Some(value) = self {
-            value.lend(lent);
+            value.borrow_payloads(payloads);
         }
     }
 }
 
 impl<'de, T: FromTensors<'de>> FromTensors<'de> for Option<T> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
         let mut value = None;
         source.option(&mut |_, source| {
-            value = Some(T::load(source, adapt)?);
+            value = Some(T::load(source, attrs)?);
             Ok(())
         })?;
         Ok(value)
     }
 
-    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+    fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
         let mut old = self.take();
         source.option(&mut |_, source| {
             *self = Some(match old.take() {
-                Some(mut value) => value.reload(source, adapt).map(|()| value)?,
-                None => T::load(source, adapt)?,
+                Some(mut value) => value.reload(source, attrs).map(|()| value)?,
+                None => T::load(source, attrs)?,
             });
             Ok(())
         })
@@ -68,22 +70,22 @@ impl<T: TensorFile> TensorFile for Vec<T> {
 }
 
 impl<T: Store> Store for Vec<T> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        T::store_list(self, sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        T::store_list(self, sink, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        T::lend_list(self, lent);
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        T::borrow_list(self, payloads);
     }
 }
 
 impl<'de, T: FromTensors<'de>> FromTensors<'de> for Vec<T> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        T::load_list(source, adapt)
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        T::load_list(source, attrs)
     }
 
-    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
-        T::reload_list(self, source, adapt)
+    fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
+        T::reload_list(self, source, attrs)
     }
 }
 
@@ -93,12 +95,12 @@ impl<T: TensorFile> TensorFile for [T] {
 }
 
 impl<T: Store> Store for [T] {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        T::store_list(self, sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        T::store_list(self, sink, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        T::lend_list(self, lent);
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        T::borrow_list(self, payloads);
     }
 }
 
@@ -108,23 +110,23 @@ impl<T: TensorFile> TensorFile for VecDeque<T> {
 }
 
 impl<T: Store> Store for VecDeque<T> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
         match self.as_slices() {
-            (list, []) => T::store_list(list, sink, adapt),
-            (front, back) => T::store_halves(front, back, sink, adapt),
+            (list, []) => T::store_list(list, sink, attrs),
+            (front, back) => T::store_halves(front, back, sink, attrs),
         }
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
         let (front, back) = self.as_slices();
-        T::lend_list(front, lent);
-        T::lend_list(back, lent);
+        T::borrow_list(front, payloads);
+        T::borrow_list(back, payloads);
     }
 }
 
 impl<'de, T: FromTensors<'de>> FromTensors<'de> for VecDeque<T> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        T::load_list(source, adapt).map(Self::from)
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        T::load_list(source, attrs).map(Self::from)
     }
 }
 
@@ -137,18 +139,18 @@ impl<T: TensorFile, const N: usize> TensorFile for [T; N] {
 }
 
 impl<T: Store, const N: usize> Store for [T; N] {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        T::store_array(self, sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        T::store_array(self, sink, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        T::lend_list(self, lent);
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        T::borrow_list(self, payloads);
     }
 }
 
 impl<'de, T: FromTensors<'de>, const N: usize> FromTensors<'de> for [T; N] {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        let items = T::load_array(source, Self::NODE, N, adapt)?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        let items = T::load_array(source, Self::NODE, N, attrs)?;
         items.try_into().map_err(|items: Vec<T>| too_few(items.len(), N))
     }
 }
@@ -159,11 +161,11 @@ pub(crate) fn too_few(found: usize, expected: usize) -> Error {
     ErrorKind::WrongCount { found: found as u64, expected: expected.to_string() }.into()
 }
 
-impl<T: Adaptable> Adaptable for Option<T> {}
-impl<T: Adaptable> Adaptable for Vec<T> {}
-impl<T: Adaptable> Adaptable for VecDeque<T> {}
-impl<T: Adaptable, const N: usize> Adaptable for [T; N] {}
-impl<T: Adaptable> Adaptable for [T] {}
+impl<T: ArrayField> ArrayField for Option<T> {}
+impl<T: ArrayField> ArrayField for Vec<T> {}
+impl<T: ArrayField> ArrayField for VecDeque<T> {}
+impl<T: ArrayField, const N: usize> ArrayField for [T; N] {}
+impl<T: ArrayField> ArrayField for [T] {}
 
 macro_rules! tuples {
     ($($len:literal: $($item:ident $index:tt),*;)*) => {$(
@@ -173,21 +175,21 @@ macro_rules! tuples {
         }
 
         impl<$($item: Store),*> Store for ($($item,)*) {
-            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                sink.tuple(&[$(&self.$index as &dyn Store),*], adapt)
+            fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                sink.tuple(&[$(&self.$index as &dyn Store),*], attrs)
             }
 
-            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-                $(self.$index.lend(lent);)*
+            fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+                $(self.$index.borrow_payloads(payloads);)*
             }
         }
 
         impl<'de, $($item: FromTensors<'de>),*> FromTensors<'de> for ($($item,)*) {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
                 let mut parts: ($(Option<$item>,)*) = Default::default();
                 source.tuple($len, &mut |index, source| {
                     match index {
-                        $($index => parts.$index = Some($item::load(source, adapt)?),)*
+                        $($index => parts.$index = Some($item::load(source, attrs)?),)*
                         _ => {}
                     }
                     Ok(())
@@ -199,7 +201,7 @@ macro_rules! tuples {
             }
         }
 
-        impl<$($item: Adaptable),*> Adaptable for ($($item,)*) {}
+        impl<$($item: ArrayField),*> ArrayField for ($($item,)*) {}
     )*};
 }
 
@@ -227,20 +229,20 @@ macro_rules! empty {
         }
 
         impl$(<$generic: ?Sized>)? Store for $empty {
-            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+            fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
                 let nothing: &[&dyn Store] = &[];
-                sink.tuple(&nothing, adapt)
+                sink.tuple(&nothing, attrs)
             }
         }
 
         impl<'de, $($generic: ?Sized)?> FromTensors<'de> for $empty {
-            fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+            fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
                 source.tuple(0, &mut |_, _| Ok(()))?;
                 Ok($value)
             }
         }
 
-        impl$(<$generic: ?Sized>)? Adaptable for $empty {}
+        impl$(<$generic: ?Sized>)? ArrayField for $empty {}
     )*};
 }
 

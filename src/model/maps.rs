@@ -6,7 +6,10 @@ use std::hash::{BuildHasher, Hash};
 
 use indexmap::IndexMap;
 
-use super::{Adapt, Adaptable, Entries, FromTensors, KeyPart, Lent, Node, Sink, Source, Store, TensorFile, node_of};
+use super::{
+    ArrayField, BorrowedPayloads, Entries, FieldAttrs, FromTensors, KeyPart, Node, Sink, Source, Store, TensorFile,
+    node_of,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::sorted;
 
@@ -65,12 +68,12 @@ macro_rules! maps {
         }
 
         impl<K: MapKey $(+ $more)* + $key, T: Store $(, $hasher: BuildHasher)?> Store for $map<K, T $(, $hasher)?> {
-            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                sink.map(self, adapt)
+            fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                sink.map(self, attrs)
             }
 
-            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-                self.values().for_each(|value| value.lend(lent));
+            fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+                self.values().for_each(|value| value.borrow_payloads(payloads));
             }
         }
 
@@ -91,14 +94,14 @@ macro_rules! maps {
             T: FromTensors<'de>,
             $($hasher: BuildHasher + Default,)?
         {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
                 let mut map = Self::default();
                 source.map(T::NODE.key_part(), &mut |key, source| {
                     $(if map.is_empty() && T::NODE.key_part() == KeyPart::Whole {
                         // Growing rehashes all keys, which takes a sixth of the time.
                         map.$reserve(source.expected_entries());
                     })?
-                    let value = T::load(source, adapt)?;
+                    let value = T::load(source, attrs)?;
                     match map.insert(K::from_key(key)?, value) {
                         None => Ok(()),
                         Some(_) => Err(same_key()),
@@ -107,13 +110,13 @@ macro_rules! maps {
                 Ok(map)
             }
 
-            fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+            fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
                 let mut old = std::mem::take(self);
                 source.map(T::NODE.key_part(), &mut |key, source| {
                     let key = K::from_key(key)?;
                     let value = match old.$remove(&key) {
-                        Some(mut value) => value.reload(source, adapt).map(|()| value)?,
-                        None => T::load(source, adapt)?,
+                        Some(mut value) => value.reload(source, attrs).map(|()| value)?,
+                        None => T::load(source, attrs)?,
                     };
                     match self.insert(key, value) {
                         None => Ok(()),
@@ -123,7 +126,7 @@ macro_rules! maps {
             }
         }
 
-        impl<K, T: Adaptable $(, $hasher)?> Adaptable for $map<K, T $(, $hasher)?> {}
+        impl<K, T: ArrayField $(, $hasher)?> ArrayField for $map<K, T $(, $hasher)?> {}
     )*};
 }
 

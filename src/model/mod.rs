@@ -28,12 +28,12 @@
 //!
 //! `tensorfile::save` skips step 6: derived types need no serde.
 
+mod borrowed_payloads;
 mod containers;
 pub(crate) mod embedded_names;
 mod file_metadata;
 mod format_spec;
 mod forward;
-mod lent;
 mod loaded;
 mod maps;
 mod metadata;
@@ -51,12 +51,12 @@ mod spec;
 mod traits;
 mod values;
 
+pub use borrowed_payloads::BorrowedPayloads;
 pub use file_metadata::{FileMetadata, FilePart};
 #[doc(hidden)]
 pub use format_spec::{FormatSpec, Magic};
 #[doc(hidden)]
 pub use forward::forward;
-pub use lent::Lent;
 pub use loaded::Loaded;
 pub use maps::{FromMapKey, MapKey};
 #[doc(hidden)]
@@ -71,7 +71,7 @@ pub use schema::{Schema, SchemaEntry, SchemaMetadata};
 pub use serializer::Serializer;
 #[doc(hidden)]
 pub use shared::{ArraysOf, SharedArrays};
-pub use spec::{Adapt, Adaptable, TensorSpec};
+pub use spec::{ArrayField, FieldAttrs, TensorSpec};
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile};
 #[doc(hidden)]
 pub use traits::{node_of, put};

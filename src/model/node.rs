@@ -3,7 +3,7 @@
 use std::any::TypeId;
 
 use super::path::{Path, first_segment, list_key};
-use super::{Adapt, TensorSpec, TryMetadata};
+use super::{FieldAttrs, TensorSpec, TryMetadata};
 
 /// The names and types of the tensors of a type, as static data.
 ///
@@ -42,7 +42,7 @@ pub enum Node {
     /// Any number of entries, under names unknown to the type.
     Map(fn() -> Node),
     /// The field of a newtype struct, with its attributes.
-    Newtype(fn() -> Node, &'static Adapt),
+    Newtype(fn() -> Node, &'static FieldAttrs),
     /// An entry of the file's metadata.
     Metadata(TryMetadata),
 }
@@ -109,7 +109,7 @@ pub struct FieldDef {
     /// The part is an entry of the file's metadata, not a tensor: its node is [`Node::Metadata`].
     pub metadata: bool,
     /// The attributes of the part.
-    pub adapt: Adapt,
+    pub attrs: FieldAttrs,
     /// The type of the part.
     pub node: fn() -> Node,
 }

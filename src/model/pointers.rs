@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{Adapt, Adaptable, FromTensors, Lent, Node, Sink, Source, Store, TensorFile};
+use super::{ArrayField, BorrowedPayloads, FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorFile};
 use crate::error::Result;
 use crate::tensor::Element;
 
@@ -17,26 +17,26 @@ macro_rules! pointers {
         }
 
         impl<T: Store + ?Sized> Store for $pointer<T> {
-            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                (**self).store(sink, adapt)
+            fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                (**self).store(sink, attrs)
             }
 
-            fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-                (**self).lend(lent);
+            fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+                (**self).borrow_payloads(payloads);
             }
         }
 
         impl<'de, T: FromTensors<'de>> FromTensors<'de> for $pointer<T> {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-                T::load(source, adapt).map(Self::new)
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+                T::load(source, attrs).map(Self::new)
             }
 
-            fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+            fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
                 let alone: fn(&mut Self) -> Option<&mut T> = $get_mut;
                 match alone(self) {
-                    Some(value) => value.reload(source, adapt),
+                    Some(value) => value.reload(source, attrs),
                     None => {
-                        *self = Self::load(source, adapt)?;
+                        *self = Self::load(source, attrs)?;
                         Ok(())
                     }
                 }
@@ -44,12 +44,12 @@ macro_rules! pointers {
         }
 
         impl<'de, T: FromTensors<'de>> FromTensors<'de> for $pointer<[T]> {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-                T::load_list(source, adapt).map(Self::from)
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+                T::load_list(source, attrs).map(Self::from)
             }
         }
 
-        impl<T: Adaptable + ?Sized> Adaptable for $pointer<T> {}
+        impl<T: ArrayField + ?Sized> ArrayField for $pointer<T> {}
     )*};
 }
 
@@ -66,12 +66,12 @@ impl<T: TensorFile + ?Sized> TensorFile for &T {
 }
 
 impl<T: Store + ?Sized> Store for &T {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        (**self).store(sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        (**self).store(sink, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        (**self).lend(lent);
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        (**self).borrow_payloads(payloads);
     }
 }
 
@@ -82,20 +82,20 @@ impl<T: TensorFile + ToOwned + ?Sized> TensorFile for Cow<'_, T> {
 }
 
 impl<T: Store + ToOwned + ?Sized> Store for Cow<'_, T> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        (**self).store(sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        (**self).store(sink, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        (**self).lend(lent);
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        (**self).borrow_payloads(payloads);
     }
 }
 
 /// Borrows the elements from the file if it is in memory and they are aligned; else copies them.
 impl<'de: 'a, 'a, A: Element + TensorFile> FromTensors<'de> for Cow<'a, [A]> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
         let Node::Tensor(spec) = <[A]>::NODE else { unreachable!("a list of numbers is one tensor") };
-        let tensor = source.tensor(&spec.adapted(adapt))?;
+        let tensor = source.tensor(&spec.with_attrs(attrs))?;
         Ok(if tensor.can_be_borrowed_as::<A>() {
             Self::Borrowed(tensor.as_slice_of_file()?)
         } else {
@@ -109,10 +109,10 @@ impl<'de, T: TensorFile + ToOwned> FromTensors<'de> for Cow<'_, T>
 where
     T::Owned: FromTensors<'de>,
 {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        T::Owned::load(source, adapt).map(Self::Owned)
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        T::Owned::load(source, attrs).map(Self::Owned)
     }
 }
 
-impl<T: Adaptable + ?Sized> Adaptable for &T {}
-impl<T: Adaptable + ToOwned + ?Sized> Adaptable for Cow<'_, T> {}
+impl<T: ArrayField + ?Sized> ArrayField for &T {}
+impl<T: ArrayField + ToOwned + ?Sized> ArrayField for Cow<'_, T> {}

@@ -8,7 +8,7 @@
 use std::any::TypeId;
 
 use super::path::{Mark, Path};
-use super::{Adapt, Node, TensorSpec};
+use super::{FieldAttrs, Node, TensorSpec};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::tensor::TensorInfo;
 
@@ -92,7 +92,7 @@ impl Matched {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::WrongSlot`]: the tensors do not fit the type.
+/// - [`ErrorKind::WrongPosition`]: the tensors do not fit the type.
 /// - [`ErrorKind::Ambiguous`]: they do in more than one way.
 /// - [`ErrorKind::Unsupported`]: the type has parts identifiable only by name.
 ///
@@ -104,9 +104,9 @@ pub(crate) fn match_by_position<'a>(
 ) -> Result<Matched> {
     let mut program = Program::default();
     if is_item {
-        program.list(node, &Adapt::NONE)?
+        program.list(node, &FieldAttrs::NONE)?
     } else {
-        program.compile(node, &Adapt::NONE)?
+        program.compile(node, &FieldAttrs::NONE)?
     }
     program.steps.push(Step::End);
 
@@ -160,17 +160,17 @@ struct Program {
 }
 
 impl Program {
-    fn compile(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
+    fn compile(&mut self, node: Node, attrs: &FieldAttrs) -> Result<()> {
         match node {
-            Node::Tensor(spec) => self.steps.push(Step::Tensor(spec.adapted(adapt))),
+            Node::Tensor(spec) => self.steps.push(Step::Tensor(spec.with_attrs(attrs))),
             Node::Newtype(node, own) => self.compile(node(), own)?,
-            Node::Option(node) => self.optional(node(), adapt)?,
-            Node::List(node) => self.list(node(), adapt)?,
+            Node::Option(node) => self.optional(node(), attrs)?,
+            Node::List(node) => self.list(node(), attrs)?,
             Node::Array(node, len) => {
                 self.steps.push(Step::EnterList);
                 for _ in 0..len {
                     self.steps.push(Step::NextItem);
-                    self.compile(node(), adapt)?;
+                    self.compile(node(), attrs)?;
                 }
                 self.steps.push(Step::LeaveList);
             }
@@ -178,7 +178,7 @@ impl Program {
                 self.steps.push(Step::EnterList);
                 for part in parts {
                     self.steps.push(Step::NextItem);
-                    self.compile(part(), adapt)?;
+                    self.compile(part(), attrs)?;
                 }
                 self.steps.push(Step::LeaveList);
             }
@@ -196,9 +196,9 @@ impl Program {
                         self.steps.push(Step::Push(field.name));
                     }
                     if field.optional {
-                        self.optional((field.node)(), &field.adapt)?
+                        self.optional((field.node)(), &field.attrs)?
                     } else {
-                        self.compile((field.node)(), &field.adapt)?
+                        self.compile((field.node)(), &field.attrs)?
                     }
                     if !field.flatten {
                         self.steps.push(Step::Pop);
@@ -213,13 +213,13 @@ impl Program {
         Ok(())
     }
 
-    fn list(&mut self, item: Node, adapt: &Adapt) -> Result<()> {
+    fn list(&mut self, item: Node, attrs: &FieldAttrs) -> Result<()> {
         self.has_lists_to_find |= self.skips_unknown;
         self.steps.push(Step::EnterList);
         let skip = self.open_split();
         let body = self.steps.len();
         self.steps.push(Step::OpenItem);
-        self.compile(item, adapt)?;
+        self.compile(item, attrs)?;
         self.steps.push(Step::Repeat(body));
         self.close_split(skip);
         self.steps.push(Step::LeaveList);
@@ -228,10 +228,10 @@ impl Program {
 
     /// Compiles an optional part. If it may be empty, it is not made optional again, because its absence would be
     /// ambiguous.
-    fn optional(&mut self, node: Node, adapt: &Adapt) -> Result<()> {
+    fn optional(&mut self, node: Node, attrs: &FieldAttrs) -> Result<()> {
         let is_nullable = is_nullable(node, &mut self.structs.clone());
         let begin = self.open_split();
-        self.compile(node, adapt)?;
+        self.compile(node, attrs)?;
         if is_nullable {
             self.steps[begin] = Step::Nullable(self.steps.len())
         } else {
@@ -516,7 +516,7 @@ impl<'p, 'a> Matching<'p, 'a> {
             }
             _ => "the end".to_owned(),
         });
-        ErrorKind::WrongSlot { found: found.cloned(), expected: expected.collect() }
+        ErrorKind::WrongPosition { found: found.cloned(), expected: expected.collect() }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use super::{Adapt, MetadataKind, Node, TensorSpec, asked_for};
+use super::{FieldAttrs, MetadataKind, Node, TensorSpec, asked_for};
 
 /// The tensors of a type: names, dtypes and shapes as far as the type determines them, without an instance.
 ///
@@ -125,7 +125,7 @@ impl Schema {
 
     fn collect(&self) -> SchemaCollector {
         let mut collector = SchemaCollector { structs: Vec::new(), entries: Vec::new(), metadata: Vec::new() };
-        collector.node(self.node, &Adapt::NONE, &[String::new()], false);
+        collector.node(self.node, &FieldAttrs::NONE, &[String::new()], false);
         collector
     }
 }
@@ -159,26 +159,26 @@ struct SchemaCollector {
 
 impl SchemaCollector {
     /// Adds the tensors of `node` under any of `names`.
-    fn node(&mut self, node: Node, adapt: &Adapt, names: &[String], optional: bool) {
+    fn node(&mut self, node: Node, attrs: &FieldAttrs, names: &[String], optional: bool) {
         match node {
-            Node::Tensor(spec) => self.add(spec.adapted(adapt), names, optional),
+            Node::Tensor(spec) => self.add(spec.with_attrs(attrs), names, optional),
             Node::Metadata(metadata) => {
                 let (kind, may_be_absent) = asked_for(metadata);
                 let (key, aliases) = (names[0].clone(), names[1..].to_vec());
                 self.metadata.push(SchemaMetadata { key, aliases, kind, optional: optional || may_be_absent });
             }
             Node::Newtype(node, own) => self.node(node(), own, names, optional),
-            Node::Option(node) => self.node(node(), adapt, names, true),
+            Node::Option(node) => self.node(node(), attrs, names, true),
             // A list may be empty, so none of its tensors has to be there. But each item has to have all of an item's.
-            Node::List(node) | Node::Map(node) => self.node(node(), adapt, &join(names, "*"), optional),
+            Node::List(node) | Node::Map(node) => self.node(node(), attrs, &join(names, "*"), optional),
             Node::Array(node, len) => {
                 for index in 0..len {
-                    self.node(node(), adapt, &join(names, &index.to_string()), optional);
+                    self.node(node(), attrs, &join(names, &index.to_string()), optional);
                 }
             }
             Node::Tuple(parts) => {
                 for (index, part) in parts.iter().enumerate() {
-                    self.node(part(), adapt, &join(names, &index.to_string()), optional);
+                    self.node(part(), attrs, &join(names, &index.to_string()), optional);
                 }
             }
             Node::Struct(def) if self.structs.contains(&(def.id)()) => {
@@ -193,7 +193,7 @@ impl SchemaCollector {
                         let own = std::iter::once(&field.name).chain(field.aliases);
                         own.flat_map(|name| join(names, name)).collect()
                     };
-                    self.node((field.node)(), &field.adapt, &names, optional || field.optional);
+                    self.node((field.node)(), &field.attrs, &names, optional || field.optional);
                 }
                 self.structs.pop();
             }

@@ -1,7 +1,7 @@
 //! The serializer of all formats: names the tensors of a value and sends them to a sink.
 
 use super::path::{Mark, Path};
-use super::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
+use super::{Entries, FieldAttrs, List, MetadataValue, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Dtype, Shape, TensorInfo};
 
@@ -175,13 +175,13 @@ impl<'s> Serializer<'s> {
         Error::new(kind).in_tensor(self.path.name())
     }
 
-    fn items(&mut self, items: &dyn List, adapt: &Adapt, has_fixed_len: bool) -> Result<()> {
+    fn items(&mut self, items: &dyn List, attrs: &FieldAttrs, has_fixed_len: bool) -> Result<()> {
         let list = self.path.mark();
         self.expect(items.len())?;
         for index in 0..items.len() {
             let item = self.path.go_to_item(list, index);
             let (sent, metadata) = (self.sent, self.metadata_sent);
-            items.item(index).store(self, adapt).map_err(|error| self.in_part(error))?;
+            items.item(index).store(self, attrs).map_err(|error| self.in_part(error))?;
             if !has_fixed_len {
                 self.check_item(sent)?;
             }
@@ -220,8 +220,8 @@ impl Sink for Serializer<'_> {
         for (field, value) in def.fields.iter().zip(values) {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
-            self.tied = field.adapt.tied.or(outer);
-            (**value).store(self, &field.adapt).map_err(|error| {
+            self.tied = field.attrs.tied.or(outer);
+            (**value).store(self, &field.attrs).map_err(|error| {
                 let error = self.in_part(error);
                 if field.metadata { self.in_metadata(error) } else { error }
             })?;
@@ -232,21 +232,21 @@ impl Sink for Serializer<'_> {
         Ok(())
     }
 
-    fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
-        self.items(items, adapt, false)
+    fn list(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()> {
+        self.items(items, attrs, false)
     }
 
-    fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
-        self.items(items, adapt, true)
+    fn tuple(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()> {
+        self.items(items, attrs, true)
     }
 
-    fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
+    fn map(&mut self, entries: &dyn Entries, attrs: &FieldAttrs) -> Result<()> {
         let map = self.path.mark();
         self.expect(entries.len())?;
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
             let (sent, metadata) = (self.sent, self.metadata_sent);
-            value.store(self, adapt).map_err(|error| self.in_part(error))?;
+            value.store(self, attrs).map_err(|error| self.in_part(error))?;
             self.check_entry(map, sent)?;
             self.check_metadata(sent, metadata)?;
             self.path.back_to(map);
@@ -255,8 +255,8 @@ impl Sink for Serializer<'_> {
         stored.map_err(|error| error.in_tensor(self.path.name()))
     }
 
-    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
-        value.map_or(Ok(()), |value| value.store(self, adapt))
+    fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()> {
+        value.map_or(Ok(()), |value| value.store(self, attrs))
     }
 
     fn metadata(&mut self, value: &MetadataValue) -> Result<()> {
@@ -282,7 +282,7 @@ impl std::fmt::Debug for Serializer<'_> {
 impl<T: Store + ?Sized> super::Tensors for T {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         let mut serializer = Serializer::new(sink);
-        self.store(&mut serializer, &Adapt::NONE)?;
+        self.store(&mut serializer, &FieldAttrs::NONE)?;
         serializer.end()
     }
 }

@@ -1,6 +1,6 @@
 //! `usize` and `isize` as 64-bit integers, so that files are portable.
 
-use super::{Adapt, Adaptable, FromTensors, Node, Sink, Source, Store, TensorFile};
+use super::{ArrayField, FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorFile};
 use crate::error::{ErrorKind, Result};
 
 macro_rules! sizes {
@@ -11,49 +11,49 @@ macro_rules! sizes {
         }
 
         impl Store for $size {
-            fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                (*self as $stored).store(sink, adapt)
+            fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                (*self as $stored).store(sink, attrs)
             }
 
-            fn store_list(list: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
+            fn store_list(list: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
                 let list: Vec<$stored> = list.iter().map(|size| *size as $stored).collect();
-                $stored::store_list(&list, sink, adapt)
+                $stored::store_list(&list, sink, attrs)
             }
 
-            fn store_array(array: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                Self::store_list(array, sink, adapt)
+            fn store_array(array: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                Self::store_list(array, sink, attrs)
             }
 
-            fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-                Self::store_list(&[front, back].concat(), sink, adapt)
+            fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+                Self::store_list(&[front, back].concat(), sink, attrs)
             }
 
-            fn lend_list<'a>(_: &'a [Self], _: &mut super::Lent<'a>) {}
+            fn borrow_list<'a>(_: &'a [Self], _: &mut super::BorrowedPayloads<'a>) {}
         }
 
         /// # Errors
         ///
         /// [`ErrorKind::Unsupported`]: a number that does not fit the type on this machine.
         impl<'de> FromTensors<'de> for $size {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-                fit($stored::load(source, adapt)?)
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+                fit($stored::load(source, attrs)?)
             }
 
-            fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
-                $stored::load_list(source, adapt)?.into_iter().map(fit).collect()
+            fn load_list(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Vec<Self>> {
+                $stored::load_list(source, attrs)?.into_iter().map(fit).collect()
             }
 
-            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
-                *list = Self::load_list(source, adapt)?;
+            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
+                *list = Self::load_list(source, attrs)?;
                 Ok(())
             }
 
-            fn load_array(source: &mut dyn Source<'de>, node: Node, len: usize, adapt: &Adapt) -> Result<Vec<Self>> {
-                $stored::load_array(source, node, len, adapt)?.into_iter().map(fit).collect()
+            fn load_array(source: &mut dyn Source<'de>, node: Node, len: usize, attrs: &FieldAttrs) -> Result<Vec<Self>> {
+                $stored::load_array(source, node, len, attrs)?.into_iter().map(fit).collect()
             }
         }
 
-        impl Adaptable for $size {}
+        impl ArrayField for $size {}
     )*};
 }
 

@@ -8,16 +8,16 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// Field attributes that change how an array is read or written: `cast`, `transpose`, `shape` and `tied`.
 ///
 /// ```
-/// use tensorfile::model::{Adapt, TensorSpec};
+/// use tensorfile::model::{FieldAttrs, TensorSpec};
 /// use tensorfile::Dtype;
 ///
 /// // What `#[tensor(transpose, shape = [3, _])]` asks for.
-/// let adapt = Adapt { transpose: true, shape: Some(&[Some(3), None]), ..Adapt::NONE };
-/// let spec = TensorSpec::with_rank(Dtype::F32, Some(2)).adapted(&adapt);
+/// let attrs = FieldAttrs { transpose: true, shape: Some(&[Some(3), None]), ..FieldAttrs::NONE };
+/// let spec = TensorSpec::with_rank(Dtype::F32, Some(2)).with_attrs(&attrs);
 /// assert_eq!(spec.to_string(), "f32[_, 3]");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Adapt {
+pub struct FieldAttrs {
     /// Read any numeric dtype by casting its elements.
     pub cast: bool,
     /// The file holds the array with its dims reversed.
@@ -28,7 +28,7 @@ pub struct Adapt {
     pub tied: Option<&'static str>,
 }
 
-impl Adapt {
+impl FieldAttrs {
     /// No attributes.
     pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
 }
@@ -39,7 +39,7 @@ impl Adapt {
     message = "`{Self}` is not an array",
     label = "`cast`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"
 )]
-pub trait Adaptable {}
+pub trait ArrayField {}
 
 /// The dtype, dims and layout required of a tensor.
 ///
@@ -57,7 +57,7 @@ pub struct TensorSpec {
     dtype: Option<Dtype>,
     dims: Option<&'static [Option<usize>]>,
     layout: LayoutSpec,
-    adapt: Adapt,
+    attrs: FieldAttrs,
     /// The value copies the elements.
     copies: Copies,
 }
@@ -87,21 +87,21 @@ const ANY_DIMS: [Option<usize>; 6] = [None; 6];
 impl TensorSpec {
     /// Any tensor.
     pub const ANY: Self =
-        Self { dtype: None, dims: None, layout: LayoutSpec::Any, adapt: Adapt::NONE, copies: Copies::None };
+        Self { dtype: None, dims: None, layout: LayoutSpec::Any, attrs: FieldAttrs::NONE, copies: Copies::None };
 
     /// A blob.
     pub const BLOB: Self = Self {
         dtype: Some(Dtype::U8),
         dims: Some(&[None]),
         layout: LayoutSpec::Blob,
-        adapt: Adapt::NONE,
+        attrs: FieldAttrs::NONE,
         copies: Copies::None,
     };
 
     /// A dense tensor with the given dims; `None` for any rank, or for a dim of any size.
     #[must_use]
     pub const fn dense(dtype: Dtype, dims: Option<&'static [Option<usize>]>) -> Self {
-        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, adapt: Adapt::NONE, copies: Copies::None }
+        Self { dtype: Some(dtype), dims, layout: LayoutSpec::Dense, attrs: FieldAttrs::NONE, copies: Copies::None }
     }
 
     /// A dense tensor of the given rank; `None` for any rank.
@@ -120,7 +120,7 @@ impl TensorSpec {
     /// A sparse tensor in COO layout.
     #[must_use]
     pub const fn coo(dtype: Dtype) -> Self {
-        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, adapt: Adapt::NONE, copies: Copies::None }
+        Self { dtype: Some(dtype), dims: None, layout: LayoutSpec::Coo, attrs: FieldAttrs::NONE, copies: Copies::None }
     }
 
     /// Returns the rank as one bit, if it is fixed; no static rank is above 63.
@@ -133,9 +133,9 @@ impl TensorSpec {
 
     /// Returns the spec for a field with the given attributes. Only dense tensors are cast.
     #[must_use]
-    pub const fn adapted(self, adapt: &Adapt) -> Self {
-        let cast = adapt.cast && matches!(self.layout, LayoutSpec::Dense);
-        Self { adapt: Adapt { cast, ..*adapt }, ..self }
+    pub const fn with_attrs(self, attrs: &FieldAttrs) -> Self {
+        let cast = attrs.cast && matches!(self.layout, LayoutSpec::Dense);
+        Self { attrs: FieldAttrs { cast, ..*attrs }, ..self }
     }
 
     /// Returns the spec for a value that copies its elements.
@@ -164,14 +164,14 @@ impl TensorSpec {
     /// Returns the required dtype; `None` for any.
     #[must_use]
     pub fn dtype(&self) -> Option<Dtype> {
-        if self.adapt.cast { None } else { self.dtype }
+        if self.attrs.cast { None } else { self.dtype }
     }
 
     /// Returns the required dims; `None` for any rank, or for a dim of any size.
     #[must_use]
     pub fn dims(&self) -> Option<Vec<Option<usize>>> {
-        let mut dims = self.adapt.shape.or(self.dims)?.to_vec();
-        if self.adapt.transpose {
+        let mut dims = self.attrs.shape.or(self.dims)?.to_vec();
+        if self.attrs.transpose {
             dims.reverse();
         }
         Some(dims)
@@ -208,7 +208,7 @@ impl TensorSpec {
         }
         let is_known = info.unknown_dtype().is_none();
         if let Some(expected) = self.dtype
-            && !(is_known && info.dtype == expected || self.adapt.cast && info.can_cast_to(expected))
+            && !(is_known && info.dtype == expected || self.attrs.cast && info.can_cast_to(expected))
         {
             return Err(ErrorKind::WrongDtype { found: info.clone(), expected });
         }
@@ -243,7 +243,7 @@ impl TensorSpec {
     #[inline]
     fn misfit(&self, info: &TensorInfo) -> Option<&'static [Option<usize>]> {
         let misfit = |dims: &&[Option<usize>]| !self.fits(dims, info);
-        self.dims.filter(misfit).or_else(|| self.adapt.shape.filter(misfit))
+        self.dims.filter(misfit).or_else(|| self.attrs.shape.filter(misfit))
     }
 
     /// Writes what is expected, for a message of serde.
@@ -261,7 +261,7 @@ impl TensorSpec {
     #[inline]
     fn fits(&self, dims: &[Option<usize>], info: &TensorInfo) -> bool {
         let found = info.shape.dims();
-        let place = |index: usize| if self.adapt.transpose { dims.len() - 1 - index } else { index };
+        let place = |index: usize| if self.attrs.transpose { dims.len() - 1 - index } else { index };
         let fits = |index: usize| dims[place(index)].is_none_or(|dim| dim == found[index]);
         dims.len() == found.len() && (0..dims.len()).all(fits)
     }
@@ -272,7 +272,7 @@ impl TensorSpec {
             return format!("rank {}", dims.len());
         }
         let mut dims = dims.to_vec();
-        if self.adapt.transpose {
+        if self.attrs.transpose {
             dims.reverse();
         }
         dims_text(&dims)

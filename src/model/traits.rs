@@ -1,8 +1,8 @@
 //! The traits between values and files: a value stores itself in a sink and loads itself from a source.
 
 use super::{
-    Adapt, ArraysOf, AskMetadata, KeyPart, Lent, Loaded, MetadataKind, MetadataValue, Node, Schema, StructDef,
-    TensorData, TensorSpec,
+    ArraysOf, AskMetadata, BorrowedPayloads, FieldAttrs, KeyPart, Loaded, MetadataKind, MetadataValue, Node, Schema,
+    StructDef, TensorData, TensorSpec,
 };
 use crate::error::{ErrorKind, Result};
 use crate::tensor::TensorInfo;
@@ -13,7 +13,7 @@ use crate::tensor::TensorInfo;
 /// Derived structs, arrays, numbers and containers implement it.
 ///
 /// ```
-/// use tensorfile::model::{Adapt, Node, Sink, Store};
+/// use tensorfile::model::{FieldAttrs, Node, Sink, Store};
 /// use tensorfile::{Result, TensorFile, TensorMap, ten};
 ///
 /// /// An angle, stored as an `f32` in degrees.
@@ -26,8 +26,8 @@ use crate::tensor::TensorInfo;
 /// }
 ///
 /// impl Store for Angle {
-///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-///         self.radians.to_degrees().store(sink, adapt)
+///     fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+///         self.radians.to_degrees().store(sink, attrs)
 ///     }
 /// }
 ///
@@ -44,53 +44,53 @@ use crate::tensor::TensorInfo;
 pub trait Store {
     /// Calls exactly one method of `sink`, once.
     ///
-    /// `adapt` holds the attributes of the enclosing field. Types other than arrays ignore it, and containers pass it
+    /// `attrs` holds the attributes of the enclosing field. Types other than arrays ignore it, and containers pass it
     /// on.
     ///
     /// # Errors
     ///
     /// Errors of the sink, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the value contradicts the
     /// attributes.
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>;
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()>;
 
     /// Adds payloads with the lifetime of the value, so that [`to_io_slices`](crate::format::Options::to_io_slices) can
     /// borrow them. Other payloads are copied. By default, all are.
-    fn lend<'a>(&'a self, _lent: &mut Lent<'a>) {}
+    fn borrow_payloads<'a>(&'a self, _payloads: &mut BorrowedPayloads<'a>) {}
 
     /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.
     #[doc(hidden)]
-    fn store_list(list: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    fn store_list(list: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()>
     where
         Self: Sized,
     {
-        sink.list(&list, adapt)
+        sink.list(&list, attrs)
     }
 
     /// Stores a list split in two slices.
     #[doc(hidden)]
-    fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()>
     where
         Self: Sized,
     {
-        sink.list(&Halves(front, back), adapt)
+        sink.list(&Halves(front, back), attrs)
     }
 
     /// Stores an array of a length fixed by its type.
     #[doc(hidden)]
-    fn store_array(array: &[Self], sink: &mut dyn Sink, adapt: &Adapt) -> Result<()>
+    fn store_array(array: &[Self], sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()>
     where
         Self: Sized,
     {
-        sink.tuple(&array, adapt)
+        sink.tuple(&array, attrs)
     }
 
     /// Adds the payloads of a list.
     #[doc(hidden)]
-    fn lend_list<'a>(list: &'a [Self], lent: &mut Lent<'a>)
+    fn borrow_list<'a>(list: &'a [Self], payloads: &mut BorrowedPayloads<'a>)
     where
         Self: Sized,
     {
-        list.iter().for_each(|item| item.lend(lent));
+        list.iter().for_each(|item| item.borrow_payloads(payloads));
     }
 }
 
@@ -155,7 +155,7 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
 /// A [`TensorFile`] that can be read. It may borrow from the file.
 ///
 /// ```
-/// use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store};
+/// use tensorfile::model::{FieldAttrs, FromTensors, Node, Sink, Source, Store};
 /// use tensorfile::{File, Result, TensorFile, TensorMap, ten};
 ///
 /// /// A probability, which is checked when it is read.
@@ -166,14 +166,14 @@ pub fn node_of<T: TensorFile + ?Sized>() -> Node {
 /// }
 ///
 /// impl Store for Probability {
-///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-///         self.0.store(sink, adapt)
+///     fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+///         self.0.store(sink, attrs)
 ///     }
 /// }
 ///
 /// impl<'de> FromTensors<'de> for Probability {
-///     fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-///         match f32::load(source, adapt)? {
+///     fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+///         match f32::load(source, attrs)? {
 ///             number @ 0.0..=1.0 => Ok(Self(number)),
 ///             number => Err(tensorfile::ErrorKind::Message(format!("{number} is not a probability")).into()),
 ///         }
@@ -200,7 +200,7 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     /// # Errors
     ///
     /// Errors of the source, and a payload out of range for the type.
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self>;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self>;
 
     /// Loads a value into this one. Arrays of the same shape keep their memory; by default, all else is replaced. After
     /// an error, it is partly the old and partly the new one.
@@ -208,21 +208,21 @@ pub trait FromTensors<'de>: TensorFile + Sized {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    fn reload(&mut self, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
-        *self = Self::load(source, adapt)?;
+    fn reload(&mut self, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
+        *self = Self::load(source, attrs)?;
         Ok(())
     }
 
     /// Loads a list into this one, as [`reload`](Self::reload) does.
     #[doc(hidden)]
-    fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
+    fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
         let mut len = 0;
         source.list(&mut |index, source| {
             len = index + 1;
             match list.get_mut(index) {
-                Some(item) => item.reload(source, adapt),
+                Some(item) => item.reload(source, attrs),
                 None => {
-                    list.push(Self::load(source, adapt)?);
+                    list.push(Self::load(source, attrs)?);
                     Ok(())
                 }
             }
@@ -233,10 +233,10 @@ pub trait FromTensors<'de>: TensorFile + Sized {
 
     /// Loads a list: numbered items, or one tensor of rank 1 if the items are numbers.
     #[doc(hidden)]
-    fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
+    fn load_list(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Vec<Self>> {
         let mut list = Vec::new();
         source.list(&mut |_, source| {
-            list.push(Self::load(source, adapt)?);
+            list.push(Self::load(source, attrs)?);
             Ok(())
         })?;
         Ok(list)
@@ -244,10 +244,10 @@ pub trait FromTensors<'de>: TensorFile + Sized {
 
     /// Loads an array of `len` items, described by `node`.
     #[doc(hidden)]
-    fn load_array(source: &mut dyn Source<'de>, _node: Node, len: usize, adapt: &Adapt) -> Result<Vec<Self>> {
+    fn load_array(source: &mut dyn Source<'de>, _node: Node, len: usize, attrs: &FieldAttrs) -> Result<Vec<Self>> {
         let mut list = Vec::with_capacity(len);
         source.tuple(len, &mut |_, source| {
-            list.push(Self::load(source, adapt)?);
+            list.push(Self::load(source, attrs)?);
             Ok(())
         })?;
         Ok(list)
@@ -258,9 +258,9 @@ pub trait FromTensors<'de>: TensorFile + Sized {
 pub fn put<'de, T: FromTensors<'de>>(
     place: &mut Option<T>,
     source: &mut (dyn Source<'de> + '_),
-    adapt: &'static Adapt,
+    attrs: &'static FieldAttrs,
 ) -> Result<()> {
-    *place = Some(T::load(source, adapt)?);
+    *place = Some(T::load(source, attrs)?);
     Ok(())
 }
 
@@ -282,7 +282,7 @@ impl AskMetadata for MetadataOf<'_, '_> {
 
 /// A value on its own, from an `Option`.
 impl Store for MetadataValue {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         sink.metadata(self)
     }
 }
@@ -292,12 +292,12 @@ impl Store for MetadataValue {
 /// [`Serializer`](crate::format::Serializer) is the sink of tensor files. Any serde format is one too.
 ///
 /// ```
-/// use tensorfile::model::{Adapt, Sink, Store};
+/// use tensorfile::model::{FieldAttrs, Sink, Store};
 /// use tensorfile::Result;
 ///
 /// /// Stores the sum of two arrays.
 /// fn store_sum(one: &ndarray::Array1<f32>, other: &ndarray::Array1<f32>, sink: &mut dyn Sink) -> Result<()> {
-///     (one + other).store(sink, &Adapt::NONE)
+///     (one + other).store(sink, &FieldAttrs::NONE)
 /// }
 /// ```
 pub trait Sink {
@@ -318,16 +318,16 @@ pub trait Sink {
     fn fields(&mut self, def: &'static StructDef, values: &[&dyn Store]) -> Result<()>;
 
     /// Takes numbered items. The type does not determine their number.
-    fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
+    fn list(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()>;
 
     /// Takes numbered items, in a number fixed by the type.
-    fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()>;
+    fn tuple(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()>;
 
     /// Takes entries, each under its key.
-    fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()>;
+    fn map(&mut self, entries: &dyn Entries, attrs: &FieldAttrs) -> Result<()>;
 
     /// Takes a value, or none.
-    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()>;
+    fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()>;
 
     /// Takes an entry of metadata. By default it is an error.
     fn metadata(&mut self, value: &MetadataValue) -> Result<()> {

@@ -7,7 +7,9 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 
 use super::loaded::{Payload, cannot_borrow};
-use super::{Adapt, Adaptable, Entries, FromTensors, Lent, Node, Sink, Source, Store, TensorFile, TensorSpec};
+use super::{
+    ArrayField, BorrowedPayloads, Entries, FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec,
+};
 use crate::error::{ErrorKind, Result};
 use crate::tensor::checked_io::write_all;
 use crate::tensor::{Blob, Buffer, CooTensor, Element, Tensor, TensorInfo, TensorMap, TensorView, for_each_dtype};
@@ -17,17 +19,17 @@ impl TensorFile for TensorView<'_> {
 }
 
 impl Store for TensorView<'_> {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         sink.tensor(self.info(), &self.as_bytes())
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        lent.bytes(self.as_bytes().into());
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        payloads.bytes(self.as_bytes().into());
     }
 }
 
 impl<'de: 'a, 'a> FromTensors<'de> for TensorView<'a> {
-    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
         match source.tensor(&TensorSpec::ANY)?.into_parts() {
             (info, Payload::Borrowed(bytes)) => Ok(TensorView::from_checked(Cow::Owned(info), bytes)),
             (info, Payload::Owned(_)) => Err(cannot_borrow(info.dtype, "a `Tensor`")),
@@ -40,17 +42,17 @@ impl TensorFile for Tensor {
 }
 
 impl Store for Tensor {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         sink.tensor(self.info(), &self.as_bytes())
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        lent.bytes(self.as_bytes().into());
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        payloads.bytes(self.as_bytes().into());
     }
 }
 
 impl<'de> FromTensors<'de> for Tensor {
-    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
         load_tensor(source, &TensorSpec::ANY.owned(), &mut |bytes, info| copy(info, bytes))
     }
 }
@@ -81,12 +83,12 @@ impl TensorFile for TensorMap {
 }
 
 impl Store for TensorMap {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        sink.map(self, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        sink.map(self, attrs)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        self.iter().for_each(|(_, tensor)| tensor.lend(lent));
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        self.iter().for_each(|(_, tensor)| tensor.borrow_payloads(payloads));
     }
 }
 
@@ -102,7 +104,7 @@ impl Entries for TensorMap {
 
 impl<'de> FromTensors<'de> for TensorMap {
     /// Tensors with shared bytes in a file in memory share them in the map too.
-    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
         let mut map = Self::new();
         let mut shared: HashMap<(usize, usize), Arc<Buffer>> = HashMap::new();
         source.map(Tensor::NODE.key_part(), &mut |name, source| {
@@ -131,17 +133,17 @@ impl TensorFile for Blob {
 }
 
 impl Store for Blob {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         sink.tensor(&TensorInfo::blob(self.0.len()), &&*self.0)
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        lent.bytes(self.0.as_slice().into());
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        payloads.bytes(self.0.as_slice().into());
     }
 }
 
 impl<'de> FromTensors<'de> for Blob {
-    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
         match source.tensor(&TensorSpec::BLOB.owned())?.into_parts() {
             (info, Payload::Borrowed(bytes)) => {
                 Ok(Blob(Buffer::try_from_slice(info.unit_bytes(), bytes)?.into_vec_u8()))
@@ -156,7 +158,7 @@ impl<A: Element> TensorFile for CooTensor<A> {
 }
 
 impl<A: Element> Store for CooTensor<A> {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         struct Parts<'a>([Cow<'a, [u8]>; 3]);
 
         impl super::TensorData for Parts<'_> {
@@ -168,13 +170,13 @@ impl<A: Element> Store for CooTensor<A> {
         sink.tensor(&self.info(), &Parts(self.parts()))
     }
 
-    fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-        self.parts().into_iter().for_each(|part| lent.bytes(part));
+    fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+        self.parts().into_iter().for_each(|part| payloads.bytes(part));
     }
 }
 
 impl<'de, A: Element> FromTensors<'de> for CooTensor<A> {
-    fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+    fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
         let loaded = source.tensor(&TensorSpec::coo(A::DTYPE).owned())?;
         Ok(CooTensor::from_view(&TensorView::from_checked(Cow::Borrowed(loaded.info()), loaded.as_bytes()))?)
     }
@@ -196,49 +198,49 @@ macro_rules! number {
         }
 
         impl Store for $scalar {
-            fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
                 store_numbers(std::slice::from_ref(self), &[], sink)
             }
 
-            fn store_list(list: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            fn store_list(list: &[Self], sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
                 store_numbers(list, &[list.len()], sink)
             }
 
-            fn store_array(array: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            fn store_array(array: &[Self], sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
                 store_numbers(array, &[array.len()], sink)
             }
 
-            fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+            fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
                 store_numbers(&[front, back].concat(), &[front.len() + back.len()], sink)
             }
 
-            fn lend_list<'a>(list: &'a [Self], lent: &mut Lent<'a>) {
-                lent.bytes(Element::as_le_bytes(list));
+            fn borrow_list<'a>(list: &'a [Self], payloads: &mut BorrowedPayloads<'a>) {
+                payloads.bytes(Element::as_le_bytes(list));
             }
         }
 
         impl<'de> FromTensors<'de> for $scalar {
-            fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[])).adapted(adapt))
+            fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[])).with_attrs(attrs))
                     .map(|numbers| numbers[0])
             }
 
-            fn load_list(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Vec<Self>> {
-                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[None])).adapted(adapt))
+            fn load_list(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Vec<Self>> {
+                load_numbers(source, &TensorSpec::dense(<$scalar>::DTYPE, Some(&[None])).with_attrs(attrs))
             }
 
-            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<()> {
-                *list = Self::load_list(source, adapt)?;
+            fn reload_list(list: &mut Vec<Self>, source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<()> {
+                *list = Self::load_list(source, attrs)?;
                 Ok(())
             }
 
-            fn load_array(source: &mut dyn Source<'de>, node: Node, _: usize, adapt: &Adapt) -> Result<Vec<Self>> {
+            fn load_array(source: &mut dyn Source<'de>, node: Node, _: usize, attrs: &FieldAttrs) -> Result<Vec<Self>> {
                 let Node::Tensor(spec) = node else { unreachable!("an array of numbers is one tensor") };
-                load_numbers(source, &spec.adapted(adapt))
+                load_numbers(source, &spec.with_attrs(attrs))
             }
         }
 
-        impl Adaptable for $scalar {}
+        impl ArrayField for $scalar {}
     };
 }
 

@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::ser::{Impossible, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Adapt, AskMetadata, MetadataKind, MetadataOf, MetadataValue, Node, Sink, Source, Store};
+use crate::model::{AskMetadata, FieldAttrs, MetadataKind, MetadataOf, MetadataValue, Node, Sink, Source, Store};
 
 /// A field as a value to write.
 pub struct MetadataField<'a>(&'a dyn Write);
@@ -32,10 +32,10 @@ impl<T: Serialize> Write for T {
 }
 
 impl Store for MetadataField<'_> {
-    fn store(&self, sink: &mut dyn Sink, _: &Adapt) -> Result<()> {
+    fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
         match self.0.write()? {
-            Written::None => sink.option(None, &Adapt::NONE),
-            Written::Some(value) => sink.option(Some(&value), &Adapt::NONE),
+            Written::None => sink.option(None, &FieldAttrs::NONE),
+            Written::Some(value) => sink.option(Some(&value), &FieldAttrs::NONE),
             Written::Value(value) => sink.metadata(&value),
         }
     }

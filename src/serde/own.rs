@@ -11,7 +11,7 @@ use serde::{Deserializer, Serializer};
 use super::de::Value;
 use super::error::to_de;
 use crate::error::Result;
-use crate::model::{Adapt, FromTensors, LoadFrom, Node, Sink, node_of, put};
+use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, Sink, node_of, put};
 use crate::{find, model};
 
 /// Returns the serializer as a sink, if it is ours.
@@ -30,7 +30,7 @@ pub(super) fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(
     mut deserializer: D,
 ) -> Result<Result<T, D::Error>, D> {
     let mut value = None;
-    match load(&mut deserializer, node_of::<T>, &mut |source| put(&mut value, source, &Adapt::NONE)) {
+    match load(&mut deserializer, node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE)) {
         None => Err(deserializer),
         Some(loaded) => Ok(loaded.map_err(to_de).map(|()| value.expect("the value was loaded"))),
     }

@@ -8,7 +8,7 @@ use serde_bytes::Bytes;
 use super::error::{is_ours, to_ser};
 use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{Adapt, Entries, List, MetadataValue, Sink, Store, StructDef, TensorData, gather};
+use crate::model::{Entries, FieldAttrs, List, MetadataValue, Sink, Store, StructDef, TensorData, gather};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// Serializes a value that maps to tensors: the `Serialize` impl of all derived types.
@@ -20,8 +20,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 #[inline(never)]
 pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> Result<S::Ok, S::Error> {
     match own::sink(&mut serializer) {
-        Some(sink) => value.store(sink, &Adapt::NONE).map_err(to_ser)?,
-        None => return SerdePart::Value(value, &Adapt::NONE).serialize(serializer),
+        Some(sink) => value.store(sink, &FieldAttrs::NONE).map_err(to_ser)?,
+        None => return SerdePart::Value(value, &FieldAttrs::NONE).serialize(serializer),
     }
     // The value was stored, so what is left is nothing.
     serializer.serialize_none()
@@ -30,11 +30,11 @@ pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> R
 /// A part of a value, as serde sees it: the only type our types pass to a serde format, except keys.
 #[derive(Clone, Copy)]
 enum SerdePart<'a> {
-    Value(&'a dyn Store, &'a Adapt),
+    Value(&'a dyn Store, &'a FieldAttrs),
     /// A field whose tensors are named like fields of the enclosing struct.
-    Flattened(&'a dyn Store, &'a Adapt),
+    Flattened(&'a dyn Store, &'a FieldAttrs),
     /// A field equal to another tensor, for our own serializer.
-    Tied(&'a dyn Store, &'a Adapt, &'static str),
+    Tied(&'a dyn Store, &'a FieldAttrs, &'static str),
     Dtype(Dtype),
     Dims(&'a [usize]),
     Layout(&'a Layout),
@@ -49,9 +49,9 @@ enum SerdePart<'a> {
 impl Serialize for SerdePart<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
-            Self::Value(value, adapt) => {
+            Self::Value(value, attrs) => {
                 let mut sink = SerdeSink::Open(serializer);
-                let stored = value.store(&mut sink, adapt);
+                let stored = value.store(&mut sink, attrs);
                 match (sink, stored) {
                     (SerdeSink::Failed(error), _) => Err(error),
                     (_, Err(error)) => Err(to_ser(error)),
@@ -59,11 +59,11 @@ impl Serialize for SerdePart<'_> {
                     (_, Ok(())) => Err(to_ser(misused("a value stored nothing"))),
                 }
             }
-            Self::Flattened(value, adapt) => {
-                serializer.serialize_newtype_struct(token::FLATTEN, &Self::Value(value, adapt))
+            Self::Flattened(value, attrs) => {
+                serializer.serialize_newtype_struct(token::FLATTEN, &Self::Value(value, attrs))
             }
-            Self::Tied(value, adapt, to) => {
-                serializer.serialize_newtype_variant(token::TIED, 0, to, &Self::Value(value, adapt))
+            Self::Tied(value, attrs, to) => {
+                serializer.serialize_newtype_variant(token::TIED, 0, to, &Self::Value(value, attrs))
             }
             Self::Dtype(dtype) => serializer.serialize_unit_variant(token::DTYPE, dtype as u32, dtype.name()),
             Self::Dims(dims) => serialize_list(serializer, dims.len(), &mut |i| Self::Number(dims[i])),
@@ -182,25 +182,25 @@ impl<S: Serializer> Sink for SerdeSink<S> {
         self.set(serialize_fields(serializer, def, values))
     }
 
-    fn list(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
+    fn list(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()> {
         let serializer = self.take()?;
-        self.set(serialize_list(serializer, items.len(), &mut |i| SerdePart::Value(items.item(i), adapt)))
+        self.set(serialize_list(serializer, items.len(), &mut |i| SerdePart::Value(items.item(i), attrs)))
     }
 
-    fn tuple(&mut self, items: &dyn List, adapt: &Adapt) -> Result<()> {
+    fn tuple(&mut self, items: &dyn List, attrs: &FieldAttrs) -> Result<()> {
         let serializer = self.take()?;
-        self.set(serialize_tuple(serializer, items, adapt))
+        self.set(serialize_tuple(serializer, items, attrs))
     }
 
-    fn map(&mut self, entries: &dyn Entries, adapt: &Adapt) -> Result<()> {
+    fn map(&mut self, entries: &dyn Entries, attrs: &FieldAttrs) -> Result<()> {
         let serializer = self.take()?;
-        self.set(serialize_map(serializer, entries, adapt))
+        self.set(serialize_map(serializer, entries, attrs))
     }
 
-    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
+    fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()> {
         let serializer = self.take()?;
         self.set(match value {
-            Some(value) => serializer.serialize_some(&SerdePart::Value(value, adapt)),
+            Some(value) => serializer.serialize_some(&SerdePart::Value(value, attrs)),
             None => serializer.serialize_none(),
         })
     }
@@ -221,29 +221,29 @@ fn serialize_fields<S: Serializer>(
 ) -> Result<S::Ok, S::Error> {
     let mut state = serializer.serialize_struct(def.name, values.len())?;
     for (field, value) in def.fields.iter().zip(values) {
-        let part = match field.adapt.tied {
-            _ if field.flatten => SerdePart::Flattened(*value, &field.adapt),
-            Some(to) if is_ours::<S::Error>() => SerdePart::Tied(*value, &field.adapt, to),
-            _ => SerdePart::Value(*value, &field.adapt),
+        let part = match field.attrs.tied {
+            _ if field.flatten => SerdePart::Flattened(*value, &field.attrs),
+            Some(to) if is_ours::<S::Error>() => SerdePart::Tied(*value, &field.attrs, to),
+            _ => SerdePart::Value(*value, &field.attrs),
         };
         state.serialize_field(field.name, &part)?;
     }
     state.end()
 }
 
-fn serialize_tuple<S: Serializer>(serializer: S, items: &dyn List, adapt: &Adapt) -> Result<S::Ok, S::Error> {
+fn serialize_tuple<S: Serializer>(serializer: S, items: &dyn List, attrs: &FieldAttrs) -> Result<S::Ok, S::Error> {
     let mut tuple = serializer.serialize_tuple(items.len())?;
     for i in 0..items.len() {
-        tuple.serialize_element(&SerdePart::Value(items.item(i), adapt))?;
+        tuple.serialize_element(&SerdePart::Value(items.item(i), attrs))?;
     }
     tuple.end()
 }
 
-fn serialize_map<S: Serializer>(serializer: S, entries: &dyn Entries, adapt: &Adapt) -> Result<S::Ok, S::Error> {
+fn serialize_map<S: Serializer>(serializer: S, entries: &dyn Entries, attrs: &FieldAttrs) -> Result<S::Ok, S::Error> {
     let mut map = serializer.serialize_map(Some(entries.len()))?;
     let mut failed = None;
     let visited = entries.for_each(&mut |key, value| {
-        failed = map.serialize_entry(key, &SerdePart::Value(value, adapt)).err();
+        failed = map.serialize_entry(key, &SerdePart::Value(value, attrs)).err();
         if failed.is_some() { Err(misused("an error of the serde format")) } else { Ok(()) }
     });
     match (failed, visited) {

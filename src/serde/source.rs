@@ -17,8 +17,8 @@ use super::sink::wrapped_metadata;
 use super::{own, token};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::{
-    Adapt, EachEntry, EachPart, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue, Payload,
-    Source, StructDef, TensorSpec, node_of, put,
+    EachEntry, EachPart, FieldAttrs, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue,
+    Payload, Source, StructDef, TensorSpec, node_of, put,
 };
 use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo};
 
@@ -34,7 +34,7 @@ pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserial
     };
     let mut value = None;
     set_node(is_ours::<D::Error>().then_some(node_of::<T>));
-    let driven = drive(deserializer, &mut |source| put(&mut value, source, &Adapt::NONE));
+    let driven = drive(deserializer, &mut |source| put(&mut value, source, &FieldAttrs::NONE));
     // Not every call takes it.
     set_node(None);
     driven?;

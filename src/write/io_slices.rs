@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::file_writer::write_slices;
 use super::{Encode, Output, Plan};
 use crate::error::Result;
-use crate::model::{Lent, Store, Tensors};
+use crate::model::{BorrowedPayloads, Store, Tensors};
 
 /// A file as slices for vectored writes: payloads are borrowed from the value, and all other bytes are in one buffer.
 ///
@@ -34,7 +34,7 @@ pub struct IoSlices<'a> {
 enum Piece<'a> {
     /// A range of the buffer.
     Copied(Range<usize>),
-    Lent(&'a [u8]),
+    Borrowed(&'a [u8]),
 }
 
 /// Smaller payloads are copied, which takes less time than a separate slice.
@@ -68,7 +68,7 @@ impl IoSlices<'_> {
     pub fn as_slices(&self) -> Vec<IoSlice<'_>> {
         let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Copied(range) => &self.copied[range.clone()],
-            Piece::Lent(bytes) => bytes,
+            Piece::Borrowed(bytes) => bytes,
         });
         pieces.map(IoSlice::new).collect()
     }
@@ -95,24 +95,28 @@ impl fmt::Debug for IoSlices<'_> {
 
 /// Writes a value to slices.
 pub(crate) fn to_io_slices<'a, T: Store + ?Sized>(value: &'a T, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
-    let mut lent = Lent::default();
-    value.lend(&mut lent);
-    from_tensors(&value, lent, encode)
+    let mut payloads = BorrowedPayloads::default();
+    value.borrow_payloads(&mut payloads);
+    from_tensors(&value, payloads, encode)
 }
 
-/// Writes tensors to slices, borrowing the payloads in `lent`.
-fn from_tensors<'a>(tensors: &dyn Tensors, mut lent: Lent<'a>, encode: Arc<dyn Encode>) -> Result<IoSlices<'a>> {
-    lent.sort();
+/// Writes tensors to slices, borrowing the payloads in `payloads`.
+fn from_tensors<'a>(
+    tensors: &dyn Tensors,
+    mut payloads: BorrowedPayloads<'a>,
+    encode: Arc<dyn Encode>,
+) -> Result<IoSlices<'a>> {
+    payloads.sort();
     let plan = Plan::new(tensors, encode)?;
-    let mut gather = Gather { lent, copied: Vec::new(), pieces: Vec::new(), start: 0, bytes: 0 };
+    let mut gather = Gather { payloads, copied: Vec::new(), pieces: Vec::new(), start: 0, bytes: 0 };
     plan.write(tensors, Output::pieces(&mut gather, WORTH_A_SLICE))?;
     gather.cut();
     Ok(IoSlices { copied: gather.copied, pieces: gather.pieces, bytes: gather.bytes })
 }
 
-/// Collects the bytes of a file, without a copy of what is lent.
+/// Collects the bytes of a file, without a copy of borrowed payloads.
 struct Gather<'a> {
-    lent: Lent<'a>,
+    payloads: BorrowedPayloads<'a>,
     copied: Vec<u8>,
     pieces: Vec<Piece<'a>>,
     /// The start of the copied bytes not yet in a piece.
@@ -133,10 +137,10 @@ impl Gather<'_> {
 impl Write for Gather<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.bytes += bytes.len() as u64;
-        match self.lent.find(bytes).filter(|bytes| bytes.len() >= WORTH_A_SLICE) {
-            Some(lent) => {
+        match self.payloads.find(bytes).filter(|bytes| bytes.len() >= WORTH_A_SLICE) {
+            Some(payload) => {
                 self.cut();
-                self.pieces.push(Piece::Lent(lent));
+                self.pieces.push(Piece::Borrowed(payload));
             }
             None => self.copied.extend_from_slice(bytes),
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array1, Array2, array};
 use serde::{Deserialize, Serialize};
-use tensorfile::model::{Adapt, FromTensors, Node, Sink, Source, Store, TensorSpec};
+use tensorfile::model::{FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorSpec};
 use tensorfile::{Arrays, Element, ErrorKind, File, Result, Tensor, TensorFile, TensorMap, btf, ten};
 
 #[derive(TensorFile, Debug, PartialEq, Clone)]
@@ -139,13 +139,13 @@ fn types_that_are_not_what_they_say_are_refused() {
     }
 
     impl<const CALL: usize> Store for Liar<CALL> {
-        fn store(&self, _: &mut dyn Sink, _: &Adapt) -> Result<()> {
+        fn store(&self, _: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
             unreachable!("it is only read")
         }
     }
 
     impl<'de, const CALL: usize> FromTensors<'de> for Liar<CALL> {
-        fn load(source: &mut dyn Source<'de>, _: &Adapt) -> Result<Self> {
+        fn load(source: &mut dyn Source<'de>, _: &FieldAttrs) -> Result<Self> {
             match CALL {
                 0 => source.tensor(&TensorSpec::ANY).map(drop),
                 1 => source.list(&mut |_, _| Ok(())),

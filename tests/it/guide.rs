@@ -269,7 +269,10 @@ fn examples() -> Vec<ErrorKind> {
             expected: "a dense tensor (`CooTensor` reads this one)",
         },
         ErrorKind::WrongCount { found: 3, expected: "2".to_owned() },
-        ErrorKind::WrongSlot { found: Some(TensorInfo::new(Dtype::F64, [2])), expected: names(&["`bias`: f32[_]"]) },
+        ErrorKind::WrongPosition {
+            found: Some(TensorInfo::new(Dtype::F64, [2])),
+            expected: names(&["`bias`: f32[_]"]),
+        },
         ErrorKind::Ambiguous,
         ErrorKind::AmbiguousName { name: "obs".to_owned() },
         ErrorKind::RepeatedField { name: "weight".to_owned() },

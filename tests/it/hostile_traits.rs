@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tensorfile::cast::Caster;
 use tensorfile::file::MetadataEdit;
 use tensorfile::format::{Encode, Format, FormatSpec, Index, IndexReader, ReadAt};
-use tensorfile::model::{Adapt, FromTensors, Sink, Source, Store, TensorData, TensorRecord, TensorSink};
+use tensorfile::model::{FieldAttrs, FromTensors, Sink, Source, Store, TensorData, TensorRecord, TensorSink};
 use tensorfile::{
     DimOrder, Dtype, FORMATS, File, Layout, Limits, OpenOptions, Result, SaveOptions, Tensor, TensorFile, TensorInfo,
     TensorMap, Tensors, WriteOptions, ten,
@@ -478,8 +478,8 @@ fn tensors_can_have_any_data() {
 struct Times<const N: usize>;
 
 impl<const N: usize> Store for Times<N> {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        (0..N).try_for_each(|_| ndarray::array![1.0_f32].store(sink, adapt))
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        (0..N).try_for_each(|_| ndarray::array![1.0_f32].store(sink, attrs))
     }
 }
 
@@ -488,8 +488,8 @@ impl<const N: usize> TensorFile for Times<N> {
 }
 
 impl<'de, const N: usize> FromTensors<'de> for Times<N> {
-    fn load(source: &mut dyn Source<'de>, adapt: &Adapt) -> Result<Self> {
-        (0..N).try_for_each(|_| ndarray::Array1::<f32>::load(source, adapt).map(drop))?;
+    fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
+        (0..N).try_for_each(|_| ndarray::Array1::<f32>::load(source, attrs).map(drop))?;
         Ok(Self)
     }
 }

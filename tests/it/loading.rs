@@ -424,14 +424,17 @@ fn a_type_without_a_way_of_its_own_is_replaced() {
     }
 
     impl tensorfile::model::Store for Angle {
-        fn store(&self, sink: &mut dyn tensorfile::model::Sink, adapt: &tensorfile::model::Adapt) -> Result<()> {
-            self.0.store(sink, adapt)
+        fn store(&self, sink: &mut dyn tensorfile::model::Sink, attrs: &tensorfile::model::FieldAttrs) -> Result<()> {
+            self.0.store(sink, attrs)
         }
     }
 
     impl<'de> FromTensors<'de> for Angle {
-        fn load(source: &mut dyn tensorfile::model::Source<'de>, adapt: &tensorfile::model::Adapt) -> Result<Self> {
-            f32::load(source, adapt).map(Self)
+        fn load(
+            source: &mut dyn tensorfile::model::Source<'de>,
+            attrs: &tensorfile::model::FieldAttrs,
+        ) -> Result<Self> {
+            f32::load(source, attrs).map(Self)
         }
     }
 

@@ -65,11 +65,11 @@ impl Env {
             true => (quote!(#private::serde::Serialize), quote!()),
         };
         let (writable, readable) = (is_bound.then_some(writable), is_bound.then_some(readable));
-        let adaptable = field.is_adapted().then(|| quote!(#private::Adaptable));
+        let array = field.has_array_attrs().then(|| quote!(#private::ArrayField));
         let default = matches!(field.fallback(), Some(Fallback::Default)).then(|| quote!(::core::default::Default));
-        self.writing.bound(field, [writable, adaptable.clone()]);
+        self.writing.bound(field, [writable, array.clone()]);
         if let Some(reading) = &mut self.reading {
-            reading.bound(field, [readable, adaptable, default]);
+            reading.bound(field, [readable, array, default]);
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let header = env.writing.header(&quote!(#krate::TensorFile));
     let questions = questions(env, model);
-    let adapted = model.tensors().filter(|field| field.is_adapted()).map(|field| field.ty);
+    let arrays = model.tensors().filter(|field| field.has_array_attrs()).map(|field| field.ty);
     // `cargo check` evaluates constants that stand alone, but not those of impls.
     let stands_alone = |field: &&Field<'_>| model.generics.params.is_empty() && !field.is_recursive;
     let (alone, inside): (Vec<_>, Vec<_>) = model.tensors().partition(stands_alone);
@@ -27,7 +27,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
         #header {
             const NODE: #private::Node = {
                 #questions
-                #(#private::check_adaptable::<#adapted>();)*
+                #(#private::check_array_field::<#arrays>();)*
                 #(#inside;)*
                 #node
             };
@@ -107,8 +107,8 @@ fn node(env: &Env, model: &Model<'_>) -> TokenStream {
         (None, Style::Newtype) => {
             let field = &model.fields[0];
             let ty = field.ty;
-            match adapt(env, field) {
-                Some(adapt) => quote!(#private::Node::Newtype { 0: #private::node_of::<#ty>, 1: &#adapt }),
+            match field_attrs(env, field) {
+                Some(field_attrs) => quote!(#private::Node::Newtype { 0: #private::node_of::<#ty>, 1: &#field_attrs }),
                 None => quote!(<#ty as #krate::TensorFile>::NODE),
             }
         }
@@ -127,7 +127,7 @@ fn node(env: &Env, model: &Model<'_>) -> TokenStream {
                     optional: false,
                     flatten: false,
                     metadata: false,
-                    adapt: #private::Adapt::NONE,
+                    attrs: #private::FieldAttrs::NONE,
                     node: || const { #body },
                 }
             };
@@ -174,7 +174,7 @@ fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
         None if metadata => quote!(unread_metadata_node),
         _ => quote!(node_of::<#ty>),
     };
-    let adapt = adapt(env, field).unwrap_or_else(|| quote!(#private::Adapt::NONE));
+    let field_attrs = field_attrs(env, field).unwrap_or_else(|| quote!(#private::FieldAttrs::NONE));
     quote! {
         #private::FieldDef {
             name: #name,
@@ -182,16 +182,16 @@ fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
             optional: #optional,
             flatten: #flatten,
             metadata: #metadata,
-            adapt: #adapt,
+            attrs: #field_attrs,
             node: #private::#node,
         }
     }
 }
 
-/// Returns the attributes of a field for `Adapt`, if there are any.
-pub(super) fn adapt(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
+/// Returns the attributes of a field for `FieldAttrs`, if there are any.
+pub(super) fn field_attrs(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
     let private = &env.private;
-    if !field.is_adapted() && !field.cast && field.attrs.tied.is_none() {
+    if !field.has_array_attrs() && !field.cast && field.attrs.tied.is_none() {
         return None;
     }
     let (cast, transpose) = (field.cast, field.attrs.transpose.is_some());
@@ -207,5 +207,5 @@ pub(super) fn adapt(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
         let name = &tied.value;
         quote!(#some(#name))
     });
-    Some(quote!(#private::Adapt { cast: #cast, transpose: #transpose, shape: #shape, tied: #tied }))
+    Some(quote!(#private::FieldAttrs { cast: #cast, transpose: #transpose, shape: #shape, tied: #tied }))
 }

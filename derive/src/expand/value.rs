@@ -4,7 +4,7 @@ use syn::Index;
 use syn::spanned::Spanned;
 
 use super::env::Env;
-use super::node::{adapt, questions};
+use super::node::{field_attrs, questions};
 use crate::attr::Fallback;
 use crate::model::{Field, Model, Style};
 
@@ -13,10 +13,10 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, de, .. } = env;
     let questions = questions(env, model);
     let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
-    let [store, lend, load, reload] = if is_newtype {
+    let [store, borrow_payloads, load, reload] = if is_newtype {
         newtype(env, &model.fields[0])
     } else {
-        [store_fields(env, model), lend_fields(env, model), load_fields(env, model), reload_fields(env, model)]
+        [store_fields(env, model), borrow_fields(env, model), load_fields(env, model), reload_fields(env, model)]
     };
     let header = env.writing.header(&quote!(#krate::model::Store));
     let reading = env.reading.as_ref().map(|reading| {
@@ -25,7 +25,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
             #header {
                 fn load(
                     __source: &mut dyn #private::Source<#de>,
-                    __adapt: &#private::Adapt,
+                    __attrs: &#private::FieldAttrs,
                 ) -> ::core::result::Result<Self, #krate::Error> {
                     #questions
                     #load
@@ -34,7 +34,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
                 fn reload(
                     &mut self,
                     __source: &mut dyn #private::Source<#de>,
-                    __adapt: &#private::Adapt,
+                    __attrs: &#private::FieldAttrs,
                 ) -> ::core::result::Result<(), #krate::Error> {
                     #questions
                     #reload
@@ -47,30 +47,30 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
             fn store(
                 &self,
                 __sink: &mut dyn #private::Sink,
-                __adapt: &#private::Adapt,
+                __attrs: &#private::FieldAttrs,
             ) -> ::core::result::Result<(), #krate::Error> {
                 #questions
                 #store
             }
 
-            fn lend<'__lent>(&'__lent self, __lent: &mut #private::Lent<'__lent>) {
+            fn borrow_payloads<'__payloads>(&'__payloads self, __payloads: &mut #private::BorrowedPayloads<'__payloads>) {
                 #questions
-                #lend
+                #borrow_payloads
             }
         }
         #reading
     }
 }
 
-/// The bodies of `store`, `lend`, `load` and `reload` for a struct that has the tensors of its only field.
+/// The bodies of `store`, `borrow_payloads`, `load` and `reload` for a struct that has the tensors of its only field.
 fn newtype(env: &Env, field: &Field<'_>) -> [TokenStream; 4] {
     let (krate, ty) = (&env.krate, field.ty);
-    let adapt = adapt(env, field).map_or(quote!(__adapt), |adapt| quote!(const { &#adapt }));
-    let store = quote!(<#ty as #krate::model::Store>::store(&self.0, __sink, #adapt));
-    let load = quote!(<#ty as #krate::model::FromTensors<'_>>::load(__source, #adapt).map(Self));
-    let lend = quote!(<#ty as #krate::model::Store>::lend(&self.0, __lent));
-    let reload = quote!(<#ty as #krate::model::FromTensors<'_>>::reload(&mut self.0, __source, #adapt));
-    [store, lend, load, reload]
+    let field_attrs = field_attrs(env, field).map_or(quote!(__attrs), |field_attrs| quote!(const { &#field_attrs }));
+    let store = quote!(<#ty as #krate::model::Store>::store(&self.0, __sink, #field_attrs));
+    let load = quote!(<#ty as #krate::model::FromTensors<'_>>::load(__source, #field_attrs).map(Self));
+    let borrow_payloads = quote!(<#ty as #krate::model::Store>::borrow_payloads(&self.0, __payloads));
+    let reload = quote!(<#ty as #krate::model::FromTensors<'_>>::reload(&mut self.0, __source, #field_attrs));
+    [store, borrow_payloads, load, reload]
 }
 
 fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
@@ -91,10 +91,10 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-fn lend_fields(env: &Env, model: &Model<'_>) -> TokenStream {
+fn borrow_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let private = &env.private;
     let values = model.tensors().map(|Field { ty, member, .. }| quote!(#private::field::<#ty>(&self.#member)));
-    quote!(#private::lend_fields(__lent, &[#(#values),*]))
+    quote!(#private::borrow_fields(__payloads, &[#(#values),*]))
 }
 
 /// The body of `load`.
@@ -123,13 +123,13 @@ fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
         if field.is_metadata() {
             quote!(#at => #private::put_metadata::<#ty>(&mut __fields.#place, __source),)
         } else {
-            quote!(#at => #private::put::<#ty>(&mut __fields.#place, __source, __adapt),)
+            quote!(#at => #private::put::<#ty>(&mut __fields.#place, __source, __attrs),)
         }
     });
     let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
     quote! {
         let mut __fields = (#(#none::<#types>,)*);
-        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __adapt| match __at {
+        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __attrs| match __at {
             #(#arms)*
             _ => ::core::result::Result::Ok(()),
         })?;
@@ -149,12 +149,12 @@ fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
         if field.is_metadata() {
             quote!(#at => #private::reload_metadata::<#ty>(&mut self.#member, __source),)
         } else {
-            quote!(#at => <#ty as #krate::model::FromTensors<'_>>::reload(&mut self.#member, __source, __adapt),)
+            quote!(#at => <#ty as #krate::model::FromTensors<'_>>::reload(&mut self.#member, __source, __attrs),)
         }
     });
     let load = if has_body(model) { quote!(load_body) } else { quote!(load_fields) };
     quote! {
-        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __adapt| match __at {
+        #private::#load(__source, &<Self as #krate::TensorFile>::NODE, &mut |__at, __source, __attrs| match __at {
             #(#arms)*
             _ => ::core::result::Result::Ok(()),
         })

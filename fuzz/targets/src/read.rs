@@ -10,7 +10,7 @@ use serde::de::IgnoredAny;
 use tensorfile::digest::Digest;
 use tensorfile::file::{Backend, FileTensor};
 use tensorfile::format::Deserializer;
-use tensorfile::model::{Adapt, FromTensors, TensorData, TensorRecord, TensorSink};
+use tensorfile::model::{FieldAttrs, FromTensors, TensorData, TensorRecord, TensorSink};
 use tensorfile::stats::Stats;
 use tensorfile::view::{ByteMap, PrintOptions, SaveReport, is_aligned};
 use tensorfile::{
@@ -77,7 +77,7 @@ pub fn read_map(mut deserializer: Deserializer<'_>) -> Result<TensorMap> {
 fn load<'de, T: FromTensors<'de>>(format: &Format, file: &'de [u8]) -> Option<T> {
     let loaded = bounded("a type", file.len(), || {
         let mut deserializer = of_slice(format, file);
-        let value = T::load(&mut deserializer, &Adapt::NONE)?;
+        let value = T::load(&mut deserializer, &FieldAttrs::NONE)?;
         deserializer.end().map(|()| value)
     });
     check_error(format, &loaded, false);

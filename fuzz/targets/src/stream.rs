@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, Read};
 use ndarray::Array2;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use tensorfile::model::{Adapt, FromTensors, TensorRecord, TensorSink};
+use tensorfile::model::{FieldAttrs, FromTensors, TensorRecord, TensorSink};
 use tensorfile::{Category, FORMATS, Format, Result, Tensor, TensorFile, TensorInfo, Tensors, ten};
 
 use crate::budget::{bounded, bounded_stream, limits};
@@ -118,7 +118,7 @@ where
     T: for<'de> FromTensors<'de> + std::fmt::Debug,
 {
     let load = |mut deserializer: tensorfile::format::Deserializer<'a>| {
-        let value = T::load(&mut deserializer, &Adapt::NONE)?;
+        let value = T::load(&mut deserializer, &FieldAttrs::NONE)?;
         deserializer.end().map(|()| value)
     };
     let slice = load(of_slice(format, file));

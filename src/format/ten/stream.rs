@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::find::Finder;
 use crate::limits::Limits;
 use crate::model::{
-    Adapt, EachEntry, EachPart, Entries, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer, Sink,
-    Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, embedded_names, put,
+    EachEntry, EachPart, Entries, FieldAttrs, FromTensors, KeyPart, List, LoadFrom, Loaded, Node, Payload, Serializer,
+    Sink, Source, Store, StructDef, TensorData, TensorSink, TensorSpec, Tensors, embedded_names, put,
 };
 use crate::read;
 use crate::read::Message;
@@ -149,7 +149,7 @@ impl<W: Write> Encoder<W> {
 
 fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refuses_lists: bool) -> Result<()> {
     let mut one = One { name: tensor.name, writer, buffer, refuses_lists, written: None, has_parts: false };
-    tensor.tensor.store(&mut one, &Adapt::NONE)?;
+    tensor.tensor.store(&mut one, &FieldAttrs::NONE)?;
     if let Some(written) = one.written {
         return Ok(written?);
     }
@@ -238,24 +238,24 @@ impl Sink for One<'_> {
         Ok(())
     }
 
-    fn list(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+    fn list(&mut self, _: &dyn List, _: &FieldAttrs) -> Result<()> {
         self.has_parts = true;
         Ok(())
     }
 
-    fn tuple(&mut self, _: &dyn List, _: &Adapt) -> Result<()> {
+    fn tuple(&mut self, _: &dyn List, _: &FieldAttrs) -> Result<()> {
         self.has_parts = true;
         Ok(())
     }
 
-    fn map(&mut self, _: &dyn Entries, _: &Adapt) -> Result<()> {
+    fn map(&mut self, _: &dyn Entries, _: &FieldAttrs) -> Result<()> {
         self.has_parts = true;
         Ok(())
     }
 
-    fn option(&mut self, value: Option<&dyn Store>, adapt: &Adapt) -> Result<()> {
+    fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()> {
         self.has_parts = value.is_none();
-        value.map_or(Ok(()), |value| value.store(self, adapt))
+        value.map_or(Ok(()), |value| value.store(self, attrs))
     }
 }
 
@@ -268,7 +268,7 @@ struct Named<'a> {
 impl Tensors for Named<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         let mut serializer = Serializer::named(sink, self.name);
-        self.tensor.store(&mut serializer, &Adapt::NONE)?;
+        self.tensor.store(&mut serializer, &FieldAttrs::NONE)?;
         serializer.end()
     }
 }
@@ -419,7 +419,7 @@ impl<'r> Decoder<'r> {
     /// `Option`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let mut value = None;
-        let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &Adapt::NONE))?;
+        let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(name.zip(value))
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ndarray::{Array1, Array2, ArrayView2, ShapeBuilder, s};
 use tensorfile::format::IoSlices;
-use tensorfile::model::{Adapt, Sink, Store};
+use tensorfile::model::{FieldAttrs, Sink, Store};
 use tensorfile::{Format, Result, Tensor, TensorFile, TensorMap, TensorView, WriteOptions};
 
 use crate::support::{tensor, written_formats};
@@ -97,10 +97,10 @@ fn one_tensor_is_written_as_by_a_plan() {
 struct Repeated(Array1<f32>, fn(Result<()>) -> Result<()>);
 
 impl Store for Repeated {
-    fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-        self.0.store(sink, adapt)?;
-        (self.1)(self.0.store(sink, adapt))?;
-        self.0.store(sink, adapt)
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        self.0.store(sink, attrs)?;
+        (self.1)(self.0.store(sink, attrs))?;
+        self.0.store(sink, attrs)
     }
 }
 
@@ -253,8 +253,8 @@ fn payloads_that_are_not_lent_are_copied() {
     struct Bytes;
 
     impl Store for Bytes {
-        fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-            vec![9_u8; 2000].store(sink, adapt)
+        fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+            vec![9_u8; 2000].store(sink, attrs)
         }
     }
 

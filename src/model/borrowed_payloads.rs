@@ -3,14 +3,14 @@ use std::fmt;
 
 use crate::tensor::sorted;
 
-/// Payloads lent by a value while it is borrowed.
+/// Payloads borrowed from a value.
 ///
 /// [`Store::store`](super::Store::store) lends a payload only during the call, because the payload may be temporary.
 /// Here, a value adds its permanent payloads. A writer finds them by address, so neither order nor completeness
 /// matters: missing payloads are copied.
 ///
 /// ```
-/// use tensorfile::model::{Adapt, Lent, Node, Sink, Store};
+/// use tensorfile::model::{FieldAttrs, BorrowedPayloads, Node, Sink, Store};
 /// use tensorfile::{Result, TensorFile, ten};
 ///
 /// /// Bytes that are stored as a vector.
@@ -21,12 +21,12 @@ use crate::tensor::sorted;
 /// }
 ///
 /// impl Store for Bytes {
-///     fn store(&self, sink: &mut dyn Sink, adapt: &Adapt) -> Result<()> {
-///         self.0.store(sink, adapt)
+///     fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+///         self.0.store(sink, attrs)
 ///     }
 ///
-///     fn lend<'a>(&'a self, lent: &mut Lent<'a>) {
-///         lent.bytes(self.0.as_slice().into());
+///     fn borrow_payloads<'a>(&'a self, payloads: &mut BorrowedPayloads<'a>) {
+///         payloads.bytes(self.0.as_slice().into());
 ///     }
 /// }
 ///
@@ -35,12 +35,12 @@ use crate::tensor::sorted;
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Default)]
-pub struct Lent<'a> {
+pub struct BorrowedPayloads<'a> {
     /// Sorted by address by [`Self::sort`].
     runs: Vec<&'a [u8]>,
 }
 
-impl<'a> Lent<'a> {
+impl<'a> BorrowedPayloads<'a> {
     /// Adds the bytes of a payload, unless they are a copy.
     pub fn bytes(&mut self, bytes: Cow<'a, [u8]>) {
         if let Cow::Borrowed(bytes) = bytes
@@ -57,7 +57,7 @@ impl<'a> Lent<'a> {
         self.runs = sorted::values(std::mem::take(&mut self.runs), &mut |one, other| key(one).cmp(&key(other)));
     }
 
-    /// Returns the same bytes for as long as they are lent, if they are.
+    /// Returns the same bytes with the lifetime of the value, if they were added.
     pub(crate) fn find(&self, bytes: &[u8]) -> Option<&'a [u8]> {
         let address = bytes.as_ptr().addr();
         let before = self.runs.partition_point(|run| run.as_ptr().addr() <= address);
@@ -68,9 +68,9 @@ impl<'a> Lent<'a> {
     }
 }
 
-impl fmt::Debug for Lent<'_> {
+impl fmt::Debug for BorrowedPayloads<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lent").field("runs", &self.runs.len()).finish_non_exhaustive()
+        f.debug_struct("BorrowedPayloads").field("runs", &self.runs.len()).finish_non_exhaustive()
     }
 }
 
@@ -81,15 +81,15 @@ mod tests {
     #[test]
     fn finds_parts_of_what_is_lent() {
         let (one, other): ([u8; 8], [u8; 8]) = ([1; 8], [2; 8]);
-        let mut lent = Lent::default();
-        [&one[..], &other, &one[..4], &[]].into_iter().for_each(|bytes| lent.bytes(bytes.into()));
-        lent.bytes(vec![1; 8].into());
-        lent.sort();
-        assert_eq!(lent.runs.len(), 3);
+        let mut payloads = BorrowedPayloads::default();
+        [&one[..], &other, &one[..4], &[]].into_iter().for_each(|bytes| payloads.bytes(bytes.into()));
+        payloads.bytes(vec![1; 8].into());
+        payloads.sort();
+        assert_eq!(payloads.runs.len(), 3);
         for bytes in [&one[..], &one[2..7], &other[7..], &other[..0]] {
-            assert!(lent.find(bytes).is_some_and(|found| std::ptr::eq(found, bytes)));
+            assert!(payloads.find(bytes).is_some_and(|found| std::ptr::eq(found, bytes)));
         }
         let elsewhere = [1; 8];
-        assert!(lent.find(&elsewhere).is_none());
+        assert!(payloads.find(&elsewhere).is_none());
     }
 }
