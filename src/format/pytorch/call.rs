@@ -3,8 +3,8 @@
 use super::header::{Function, Tag, TensorKind, layout};
 use super::pickle::{Machine, index, malformed};
 use super::value::{
-    ByteString, Extra, NumpyArray, NumpyDtype, NumpyScalar, PickleValue, PickledObject, PickledStorage, PickledTensor,
-    Span, TensorBits, UnreadTensor,
+    ByteString, Extra, HeapSpan, NumpyArray, NumpyDtype, NumpyScalar, PickleValue, PickledObject, PickledStorage,
+    PickledTensor, TensorBits, UnreadTensor,
 };
 use crate::error::{ErrorKind, Result};
 
@@ -270,7 +270,7 @@ impl Machine {
         matches!(encoding, PickleValue::Text(span) if matches!(self.heap.text(span), "latin1" | "latin-1"))
     }
 
-    fn encode(&mut self, span: Span, is_bytearray: bool) -> Result<PickleValue> {
+    fn encode(&mut self, span: HeapSpan, is_bytearray: bool) -> Result<PickleValue> {
         let is_latin_1 = self.heap.text(span).chars().all(|c| u32::from(c) <= 0xff);
         // A text can be encoded any number of times.
         self.copy(span.len as usize)?;

@@ -12,8 +12,8 @@ use super::header::{Function, Tag, TensorKind, numpy_dtype};
 use super::python;
 use super::strides::{Placed, place, run_bytes};
 use super::value::{
-    ByteString, Extra, Heap, NumpyArray, PickleValue, PickledObject, PickledStorage, PickledTensor, Span, TensorBits,
-    UnreadTensor,
+    ByteString, Extra, Heap, HeapSpan, NumpyArray, PickleValue, PickledObject, PickledStorage, PickledTensor,
+    TensorBits, UnreadTensor,
 };
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
@@ -606,7 +606,7 @@ impl CheckpointCollector<'_> {
                 text.push_str(if bytes.is_bytearray { "bytearray(" } else { "" });
                 let len = (bytes.span.len as usize).min(2 * Self::LONGEST_TEXT + 8);
                 let part = if bytes.is_latin_1 { cut(heap.text(bytes.span), len) } else { len };
-                let span = Span { len: u32::try_from(part).unwrap_or(u32::MAX), ..bytes.span };
+                let span = HeapSpan { len: u32::try_from(part).unwrap_or(u32::MAX), ..bytes.span };
                 python::write_bytes(&heap.decoded(ByteString { span, ..bytes }), bytes.is_bytearray, text);
                 text.push_str(if bytes.is_bytearray { ")" } else { "" });
                 Ok(())

@@ -7,7 +7,7 @@
 use hashbrown::HashMap;
 
 use super::header::{Function, Global, global};
-use super::value::{ByteString, Heap, PickleValue, PickledGlobal, Span, split_surrogate};
+use super::value::{ByteString, Heap, HeapSpan, PickleValue, PickledGlobal, split_surrogate};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::storage::ReadAt;
 use crate::tensor::try_reserve;
@@ -452,7 +452,7 @@ impl Machine {
     }
 
     /// Appends bytes of the file to the heap.
-    fn append(&mut self, len: u64, input: &mut Input<'_>) -> Result<Span> {
+    fn append(&mut self, len: u64, input: &mut Input<'_>) -> Result<HeapSpan> {
         let start = self.heap.bytes.len();
         let (span, place) = (span(start, len)?, input.offset());
         input.append(len, &mut self.heap.bytes)?;
@@ -460,14 +460,14 @@ impl Machine {
         Ok(span)
     }
 
-    pub(super) fn store(&mut self, bytes: &[u8]) -> Result<Span> {
+    pub(super) fn store(&mut self, bytes: &[u8]) -> Result<HeapSpan> {
         let span = span(self.heap.bytes.len(), bytes.len() as u64)?;
         self.heap.bytes.extend_from_slice(bytes);
         Ok(span)
     }
 
     /// Returns a string of Python 2, either text or bytes.
-    fn text_or_bytes(&self, span: Span) -> PickleValue {
+    fn text_or_bytes(&self, span: HeapSpan) -> PickleValue {
         match str::from_utf8(self.heap.bytes(span)) {
             Ok(_) => PickleValue::Text(span),
             Err(_) => PickleValue::Bytes(ByteString { span, is_latin_1: false, is_bytearray: false }),
@@ -475,7 +475,7 @@ impl Machine {
     }
 
     /// Returns a string, possibly with lone surrogates.
-    fn text(&self, span: Span) -> Result<PickleValue> {
+    fn text(&self, span: HeapSpan) -> Result<PickleValue> {
         let mut rest = self.heap.bytes(span);
         if str::from_utf8(rest).is_ok() {
             return Ok(PickleValue::Text(span));
@@ -524,7 +524,7 @@ impl Machine {
         }
     }
 
-    fn long(&mut self, span: Span) -> PickleValue {
+    fn long(&mut self, span: HeapSpan) -> PickleValue {
         let bytes = self.heap.bytes(span);
         if bytes.len() > size_of::<i64>() {
             return PickleValue::Long(span);
@@ -629,10 +629,10 @@ fn check_pairs(values: &[PickleValue]) -> Result<()> {
     if values.len().is_multiple_of(2) { Ok(()) } else { Err(malformed("a key of a dict in the pickle has no value")) }
 }
 
-fn span(start: usize, len: u64) -> Result<Span> {
+fn span(start: usize, len: u64) -> Result<HeapSpan> {
     let end = (start as u64).saturating_add(len);
     match (u32::try_from(start), u32::try_from(len), u32::try_from(end)) {
-        (Ok(start), Ok(len), Ok(_)) => Ok(Span { start, len }),
+        (Ok(start), Ok(len), Ok(_)) => Ok(HeapSpan { start, len }),
         _ => {
             Err(ErrorKind::Limit { what: "length of the strings in bytes", found: end, limit: u32::MAX.into() }.into())
         }

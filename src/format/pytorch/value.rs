@@ -10,14 +10,14 @@ pub(super) enum PickleValue {
     Int(i64),
     Float(f64),
     /// An integer of more than 64 bits, as its little-endian bytes.
-    Long(Span),
+    Long(HeapSpan),
     /// An integer of more than 64 bits, as its decimal digits.
-    Digits(Span),
+    Digits(HeapSpan),
     /// The container of the two parts of a complex number.
     Complex(u32),
-    Text(Span),
+    Text(HeapSpan),
     /// A string with lone surrogates. UTF-8 forbids them, but Python encodes them in the same way.
-    Surrogates(Span),
+    Surrogates(HeapSpan),
     Bytes(ByteString),
     Tuple(u32),
     /// A `torch.Size`, stored as a tuple.
@@ -93,7 +93,7 @@ impl PickleValue {
 
 /// A part of [`Heap::bytes`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct HeapSpan {
     pub(super) start: u32,
     pub(super) len: u32,
 }
@@ -101,7 +101,7 @@ pub(super) struct Span {
 /// Bytes of Python.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ByteString {
-    pub(super) span: Span,
+    pub(super) span: HeapSpan,
     /// They are stored as UTF-8, each byte as the character of its number.
     pub(super) is_latin_1: bool,
     pub(super) is_bytearray: bool,
@@ -129,11 +129,11 @@ pub(super) struct Heap {
 }
 
 impl Heap {
-    pub(super) fn bytes(&self, span: Span) -> &[u8] {
+    pub(super) fn bytes(&self, span: HeapSpan) -> &[u8] {
         &self.bytes[span.start as usize..][..span.len as usize]
     }
 
-    pub(super) fn text(&self, span: Span) -> &str {
+    pub(super) fn text(&self, span: HeapSpan) -> &str {
         str::from_utf8(self.bytes(span)).expect("a text was checked")
     }
 
@@ -142,7 +142,7 @@ impl Heap {
     }
 
     /// Calls `text` and `surrogate` with the parts of a string.
-    pub(super) fn each_part(&self, span: Span, text: &mut dyn FnMut(&str), surrogate: &mut dyn FnMut(u16)) {
+    pub(super) fn each_part(&self, span: HeapSpan, text: &mut dyn FnMut(&str), surrogate: &mut dyn FnMut(u16)) {
         let mut rest = self.bytes(span);
         loop {
             let valid = match str::from_utf8(rest) {
@@ -158,7 +158,7 @@ impl Heap {
     }
 
     /// Returns the offset of bytes in the file.
-    pub(super) fn place(&self, span: Span) -> Option<u64> {
+    pub(super) fn place(&self, span: HeapSpan) -> Option<u64> {
         let index = self.places.binary_search_by_key(&span.start, |(start, _)| *start).ok()?;
         Some(self.places[index].1)
     }
@@ -201,7 +201,7 @@ pub(super) fn split_surrogate(bytes: &[u8]) -> Option<(u16, &[u8])> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PickledGlobal {
     /// The module and the name.
-    pub(super) name: Span,
+    pub(super) name: HeapSpan,
     /// `None` if it is unknown.
     pub(super) function: Option<Function>,
 }
@@ -210,7 +210,7 @@ pub(super) struct PickledGlobal {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PickledStorage {
     /// The name.
-    pub(super) key: Span,
+    pub(super) key: HeapSpan,
     pub(super) tag: &'static Tag,
     /// The number of elements.
     pub(super) len: u64,
@@ -294,7 +294,7 @@ pub(super) struct PickledObject {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NumpyDtype {
     /// The name without byte order, such as `f8`.
-    pub(super) name: Span,
+    pub(super) name: HeapSpan,
     pub(super) is_big_endian: bool,
     /// It has fields, or arrays as elements.
     pub(super) is_structured: bool,
