@@ -743,7 +743,7 @@ impl File {
                 let mut metadata = self.metadata_in(storage, self.metadata.as_ref())?;
                 // A part with a stated number has its own warning.
                 let path = self.path().filter(|_| self.part.is_none());
-                metadata.warnings.extend(path.and_then(|path| shards::part_warning(path)));
+                metadata.warnings.extend(path.and_then(shards::part_warning));
                 Ok(metadata)
             }
             #[cfg(not(feature = "shards"))]
