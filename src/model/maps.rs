@@ -1,10 +1,12 @@
 //! Maps, and their keys.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
 use indexmap::IndexMap;
+use smallvec::SmallVec;
 
 use super::{
     ArrayField, BorrowedPayloads, Entries, FieldAttrs, FromTensors, KeyPart, Node, Sink, Source, Store, TensorFile,
@@ -33,10 +35,13 @@ pub trait FromMapKey<'de>: Sized {
     fn from_key(text: &str) -> Result<Self>;
 }
 
-/// Calls `visit` with the text of each key.
+/// A closure called with the text of a key and the value.
+type Visit<'x> = &'x mut dyn FnMut(&str, &dyn Store) -> Result<()>;
+
+/// Calls `visit` for each entry.
 fn for_each_entry<'a, K: MapKey + 'a, T: Store + 'a>(
     entries: &mut dyn Iterator<Item = (&'a K, &'a T)>,
-    visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>,
+    visit: Visit<'_>,
 ) -> Result<()> {
     let mut text = String::new();
     for (key, value) in entries {
@@ -45,6 +50,36 @@ fn for_each_entry<'a, K: MapKey + 'a, T: Store + 'a>(
         visit(&text, value)?;
     }
     Ok(())
+}
+
+/// Calls `visit` for each entry in the order of `compare`, which is that of the texts if there is none.
+///
+/// The texts are made once. Comparing keys all over the memory took half of the time to write 100,000 small tensors.
+fn for_each_sorted(
+    entries: &[(&dyn MapKey, &dyn Store)],
+    compare: Option<&mut dyn FnMut(usize, usize) -> Ordering>,
+    visit: Visit<'_>,
+) -> Result<()> {
+    /// The estimated length of a key.
+    const KEY: usize = 16;
+
+    let (mut texts, mut ends) = (String::with_capacity(KEY * entries.len()), SmallVec::<[usize; 8]>::new());
+    for (key, _) in entries {
+        key.write_key(&mut texts).map_err(|_| not_a_key())?;
+        ends.push(texts.len());
+    }
+    let ends = ends.as_slice();
+    let text = |i: usize| &texts[i.checked_sub(1).map_or(0, |before| ends[before])..ends[i]];
+    let order = match compare {
+        Some(compare) => sorted::positions(entries.len(), compare),
+        None => sorted::texts(entries.len(), &text),
+    };
+    order.into_iter().try_for_each(|i| visit(text(i), entries[i].1))
+}
+
+/// Returns whether keys are in the order of their texts. Other keys may be, too.
+fn are_texts<K>() -> bool {
+    [typeid::of::<String>(), typeid::of::<&str>()].contains(&typeid::of::<K>())
 }
 
 #[cold]
@@ -61,7 +96,7 @@ fn same_key() -> Error {
 ///
 /// A `HashMap` is written in key order, so that equal values give equal bytes.
 macro_rules! maps {
-    ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident => $entries:expr, $remove:ident $(, $reserve:ident)?;)*) => {$(
+    ($($map:ident <K: $key:ident $(+ $more:ident)*, T $(, $hasher:ident)?> by $this:ident, $visit:ident => $each:expr, $remove:ident $(, $reserve:ident)?;)*) => {$(
         impl<K: MapKey $(+ $more)* + $key, T: TensorFile $(, $hasher: BuildHasher)?> TensorFile for $map<K, T $(, $hasher)?> {
             const NODE: Node = Node::Map(node_of::<T>);
             const RANKS: u64 = T::RANKS;
@@ -82,9 +117,9 @@ macro_rules! maps {
                 self.len()
             }
 
-            fn for_each(&self, visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()> {
+            fn for_each(&self, $visit: &mut dyn FnMut(&str, &dyn Store) -> Result<()>) -> Result<()> {
                 let $this = self;
-                for_each_entry(&mut $entries, visit)
+                $each
             }
         }
 
@@ -131,10 +166,17 @@ macro_rules! maps {
 }
 
 maps! {
-    BTreeMap<K: Ord, T> by map => map.iter(), remove;
-    HashMap<K: Hash + Eq + Ord, T, H> by map => {
-        let entries = map.iter().collect();
-        sorted::values(entries, &mut |(one, _): &(&K, &T), (other, _)| one.cmp(other)).into_iter()
+    BTreeMap<K: Ord, T> by map, visit => for_each_entry(&mut map.iter(), visit), remove;
+    HashMap<K: Hash + Eq + Ord, T, H> by map, visit => {
+        if map.len() < 2 {
+            return for_each_entry(&mut map.iter(), visit);
+        }
+        let entries: Vec<_> = map.iter().map(|(key, value)| (key as &dyn MapKey, value as &dyn Store)).collect();
+        if are_texts::<K>() {
+            return for_each_sorted(&entries, None, visit);
+        }
+        let keys: Vec<&K> = map.keys().collect();
+        for_each_sorted(&entries, Some(&mut |one, other| keys[one].cmp(keys[other])), visit)
     }, remove, reserve;
-    IndexMap<K: Hash + Eq, T, H> by map => map.iter(), swap_remove, reserve;
+    IndexMap<K: Hash + Eq, T, H> by map, visit => for_each_entry(&mut map.iter(), visit), swap_remove, reserve;
 }

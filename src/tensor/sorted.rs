@@ -4,6 +4,7 @@
 //! the code of programs that load and save.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use smallvec::SmallVec;
 
@@ -59,6 +60,53 @@ pub(crate) fn by_number(numbers: &[u64]) -> SmallVec<[(u64, usize); 1]> {
     order
 }
 
+/// Returns the positions of texts in the order of their bytes. Equal texts keep their order.
+///
+/// Names have long beginnings in common. Eight bytes after a common beginning are compared as one number, and the texts
+/// are looked at again only where these are the same.
+pub(crate) fn texts<'t>(len: usize, text: &dyn Fn(usize) -> &'t str) -> Vec<usize> {
+    let mut order: SmallVec<[(u64, usize); 8]> = (0..len).map(|i| (0, i)).collect();
+    // Runs of texts that are equal up to `start`, or end before.
+    let mut runs: SmallVec<[(Range<usize>, usize); 1]> = SmallVec::from_iter([(0..len, 0)]);
+    while let Some((run, start)) = runs.pop() {
+        let rest = |i: usize| text(i).as_bytes().get(start..).unwrap_or_default();
+        let (begin, run) = (run.start, &mut order[run]);
+        let Some(&(_, first)) = run.first() else { continue };
+        let common = run.iter().fold(rest(first), |common, (_, i)| &common[..common_bytes(common, rest(*i))]).len();
+        let mut are_over = true;
+        for (number, i) in run.iter_mut() {
+            let rest = &rest(*i)[common..];
+            are_over &= rest.is_empty();
+            *number = match rest.first_chunk() {
+                Some(chunk) => u64::from_be_bytes(*chunk),
+                None => rest.iter().rev().fold(0, |number, byte| number >> 8 | u64::from(*byte) << 56),
+            };
+        }
+        if are_over {
+            // They differ in NULs at the end, if at all.
+            run.iter_mut().for_each(|(number, i)| *number = text(*i).len() as u64);
+        }
+        run.sort_unstable();
+        if !are_over {
+            let mut end = begin;
+            for equal in run.chunk_by(|(one, _), (other, _)| one == other) {
+                end += equal.len();
+                if equal.len() > 1 {
+                    runs.push((end - equal.len()..end, start + common + size_of::<u64>()));
+                }
+            }
+        }
+    }
+    order.into_iter().map(|(_, i)| i).collect()
+}
+
+/// Returns the length of the common beginning.
+fn common_bytes(one: &[u8], other: &[u8]) -> usize {
+    let (words, others) = (one.as_chunks::<8>().0, other.as_chunks::<8>().0);
+    let same = 8 * words.iter().zip(others).take_while(|(one, other)| one == other).count();
+    same + one[same..].iter().zip(&other[same..]).take_while(|(one, other)| one == other).count()
+}
+
 /// Sorts values. Equal values keep their order.
 pub(crate) fn values<T>(values: Vec<T>, compare: &mut dyn FnMut(&T, &T) -> Ordering) -> Vec<T> {
     let order = positions(values.len(), &mut |one, other| compare(&values[one], &values[other]));
@@ -77,6 +125,20 @@ mod tests {
             let order = positions(numbers.len(), &mut |one, other| numbers[one].cmp(&numbers[other]));
             let expected: Vec<_> = order.into_iter().map(|index| (numbers[index], index)).collect();
             assert_eq!(by_number(&numbers).as_slice(), expected, "{count} times {factor}");
+        }
+    }
+
+    #[test]
+    fn texts_are_sorted_as_by_comparing() {
+        let nuls =
+            ["", "\0", "a", "a\0", "a\0\0", "a\0b", "\0\0\0\0\0\0\0\0", "\0\0\0\0\0\0\0\0\0", "a", "", "b\u{80}", "b~"];
+        let numbered = (0..1000).map(|i: u32| format!("model.layers.{}.weight", i * 7919 % 500));
+        let nested = (0..40).map(|i: usize| "segment.".repeat(i * 7 % 40) + "é");
+        for list in
+            [nuls.map(str::to_owned).to_vec(), numbered.collect(), nested.collect(), vec![], vec!["one".to_owned()]]
+        {
+            let expected = positions(list.len(), &mut |one, other| list[one].cmp(&list[other]));
+            assert_eq!(texts(list.len(), &|i| &list[i]), expected, "{list:?}");
         }
     }
 }
