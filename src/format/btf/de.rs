@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::model::FileMetadata;
 use crate::read::{Cursor, Index, IndexReader, LastHeaders, ReadHeader, SmallIndex, trailing_bytes};
-use crate::storage::{ReadAt, Slice};
+use crate::storage::ReadAt;
 use crate::tensor::{Layout, TensorInfo, sorted};
 
 /// Reads the offset table, then the header of each record.
@@ -234,15 +234,15 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     let (count, offsets) = file.as_chunks::<8>().0.split_first()?;
     let count = usize::try_from(u64::from_le_bytes(*count)).ok().filter(|count| *count <= SmallIndex::MOST)?;
     let offsets = offsets.get(..count)?;
-    let mut slice = Slice::new(file);
-    let mut before = 0;
+    let mut end = 0;
     for (i, offset) in offsets.iter().enumerate() {
         let offset = u64::from_le_bytes(*offset);
-        check_offset(offset, i, count).ok().filter(|()| offset >= before)?;
-        let end = offsets.get(i + 1).map_or(file.len() as u64, |next| u64::from_le_bytes(*next));
-        let (info, _, payload) = read_header(&mut Cursor::new(&mut slice, offset), limits, Some(end)).ok()?;
-        before = payload.end;
-        index.push(None, info, slice.get(&payload)?)?;
+        check_offset(offset, i, count).ok().filter(|()| offset >= end)?;
+        let record = file.get(usize::try_from(offset).ok()?..)?;
+        let (info, header) = header::read_dense(record, limits)?;
+        let payload = record[header..].get(..info.payload_bytes()?)?;
+        end = offset + (header + payload.len()) as u64;
+        index.push(None, info, payload)?;
     }
     Some(())
 }
@@ -342,6 +342,7 @@ pub(super) fn looks_like(file: &mut dyn ReadAt) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::Slice;
     use crate::tensor::Tensor;
 
     #[test]

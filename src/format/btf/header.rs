@@ -85,6 +85,20 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -
     Ok((TensorInfo { dtype, shape, layout }, number))
 }
 
+/// Reads the header at the start of a dense record, and returns its length. `None` for everything refused by [`read`], and
+/// for other records.
+pub(super) fn read_dense(record: &[u8], limits: &Limits) -> Option<(TensorInfo, usize)> {
+    let [rank, [tag, ROW_MAJOR, ..], dims @ ..] = record.as_chunks::<8>().0 else { return None };
+    let rank = usize::try_from(u64::from_le_bytes(*rank)).ok().filter(|rank| *rank as u64 <= limits.rank)?;
+    let (_, dtype) = TAGS.iter().find(|(known, _)| known == tag)?;
+    let mut info = TensorInfo::new(*dtype, Shape::default());
+    for dim in dims.get(..rank)? {
+        let dim = i64::from_le_bytes(*dim);
+        info.shape.push(usize::try_from(dim).ok()?);
+    }
+    Some((info, 16 + 8 * rank))
+}
+
 fn read_dim(cursor: &mut Cursor<'_>) -> Result<usize> {
     let offset = cursor.offset();
     let dim = cursor.u64()?;
@@ -117,12 +131,15 @@ pub(super) fn write(info: &TensorInfo, tfrt_coo: bool, out: &mut Vec<u8>) {
         },
         _ => (known(), ROW_MAJOR),
     };
-    out.reserve(16 + 8 * (info.shape.rank() + 2));
-    let mut start = [0; 16];
-    start[..8].copy_from_slice(&(info.shape.rank() as u64).to_le_bytes());
-    start[8..10].copy_from_slice(&[tag, layout]);
-    out.extend_from_slice(&start);
-    put_dims(&info.shape, out);
+    // Most headers are copied at once.
+    let mut words = [[0; 8]; COMMON_BYTES / 8];
+    let dims = info.shape.dims();
+    let (few, more) = dims.split_at(dims.len().min(words.len() - 2));
+    words[0] = (dims.len() as u64).to_le_bytes();
+    words[1][..2].copy_from_slice(&[tag, layout]);
+    words[2..].iter_mut().zip(few).for_each(|(word, dim)| *word = (*dim as u64).to_le_bytes());
+    out.extend_from_slice(words[..2 + few.len()].as_flattened());
+    put_dims(more, out);
     if let Layout::Coo { entries } = info.layout {
         out.extend_from_slice(&(entries as u64).to_le_bytes());
         out.extend_from_slice(&(info.shape.rank() as u64).to_le_bytes());
