@@ -111,7 +111,7 @@ impl Format {
     ///
     /// As [`to_writer`](Self::to_writer).
     pub fn to_vec(&self, tensors: &dyn Tensors, options: &WriteOptions) -> Result<Vec<u8>> {
-        write::to_vec(tensors, (self.encode)(options)?)
+        write::to_vec(tensors, &(self.encode)(options)?)
     }
 
     /// Writes tensors to a writer.
@@ -135,7 +135,7 @@ impl Format {
     /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the tensors are sent twice, and the results differed.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
     pub fn to_writer(&self, mut out: impl Write, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
-        write::to_writer(&mut out, tensors, (self.encode)(options)?)
+        write::to_writer(&mut out, tensors, &(self.encode)(options)?)
     }
 
     /// Writes tensors to a file in memory, reusing its allocation. `file` is replaced by the file; after an error it is
@@ -156,7 +156,7 @@ impl Format {
     /// As [`to_writer`](Self::to_writer).
     pub fn to_vec_into(&self, file: &mut Vec<u8>, tensors: &dyn Tensors, options: &WriteOptions) -> Result<()> {
         file.clear();
-        write::to_vec_into(file, tensors, (self.encode)(options)?)
+        write::to_vec_into(file, tensors, &(self.encode)(options)?)
     }
 
     /// Writes a value to a file in slices, for a socket or another writer with vectored writes. Payloads are borrowed

@@ -11,7 +11,7 @@ use crate::find::Deserializer;
 use crate::limits::Limits;
 use crate::model::Store;
 use crate::serde::SerdeValue;
-use crate::write::{self, Encode, IoSlices, Plan};
+use crate::write::{self, Encode, IoSlices, LentEncode, Plan};
 
 /// The writing half of a format of this crate.
 pub trait HasFormat: Clone + Default {
@@ -24,7 +24,7 @@ pub trait WritesFormat: HasFormat {
     /// Returns the writing half as a trait object.
     // A method of each format, as a conversion here would make its table of functions in the crates of users: for one
     // more format, rustc took 0.08 of the time for serde_json instead of 0.02.
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode>;
+    fn lent(&self) -> &dyn LentEncode;
 }
 
 /// Options for reading and writing files of one format.
@@ -43,7 +43,7 @@ pub trait WritesFormat: HasFormat {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Options<E> {
-    pub(super) encode: Arc<E>,
+    pub(super) encode: E,
     pub(super) limits: Limits,
 }
 
@@ -123,7 +123,7 @@ impl<E: WritesFormat> Options<E> {
     ///
     /// As the format's `to_vec`.
     pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
-        write::to_vec(&SerdeValue(value), self.shared_encode())
+        write::to_vec(&SerdeValue(value), self.encode.lent())
     }
 
     /// Serializes a value into a file in memory, reusing its allocation if it is large enough.
@@ -146,7 +146,7 @@ impl<E: WritesFormat> Options<E> {
     ///
     /// As the format's `to_vec`.
     pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
-        write::to_vec_into(file, &SerdeValue(value), self.shared_encode())
+        write::to_vec_into(file, &SerdeValue(value), self.encode.lent())
     }
 
     /// Serializes a value to a writer. It need not seek.
@@ -160,7 +160,7 @@ impl<E: WritesFormat> Options<E> {
     /// As the format's `to_vec`, with nothing written except after [`ErrorKind::Changed`](crate::ErrorKind::Changed),
     /// and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
     pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
-        write::to_writer(&mut writer, &SerdeValue(value), self.shared_encode())
+        write::to_writer(&mut writer, &SerdeValue(value), self.encode.lent())
     }
 
     /// Serializes a value into a file in slices, for a socket or another writer with vectored writes.
@@ -217,6 +217,6 @@ impl<E: WritesFormat> Options<E> {
     }
 
     pub(crate) fn shared_encode(&self) -> Arc<dyn Encode> {
-        E::shared(&self.encode)
+        self.encode.lent().shared()
     }
 }

@@ -71,7 +71,7 @@ fn for_each_sorted(
     let ends = ends.as_slice();
     let text = |i: usize| &texts[i.checked_sub(1).map_or(0, |before| ends[before])..ends[i]];
     let order = match compare {
-        Some(compare) => sorted::positions(entries.len(), compare),
+        Some(compare) => sorted::positions(entries.len(), compare).into(),
         None => sorted::texts(entries.len(), &text),
     };
     order.into_iter().try_for_each(|i| visit(text(i), entries[i].1))

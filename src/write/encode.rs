@@ -113,6 +113,37 @@ pub trait Encode: fmt::Debug + Send + Sync {
     }
 }
 
+/// A writing half that becomes shared if a file is planned.
+///
+/// Small files are written without a plan. To allocate it for each of them took a fifth of the time.
+pub trait LentEncode {
+    /// Returns the writing half.
+    fn encode(&self) -> &dyn Encode;
+
+    /// Returns a writing half that a [`Plan`](super::Plan) may keep.
+    fn shared(&self) -> Arc<dyn Encode>;
+}
+
+impl LentEncode for Arc<dyn Encode> {
+    fn encode(&self) -> &dyn Encode {
+        &**self
+    }
+
+    fn shared(&self) -> Arc<dyn Encode> {
+        self.clone()
+    }
+}
+
+impl<E: Encode + Clone + 'static> LentEncode for E {
+    fn encode(&self) -> &dyn Encode {
+        self
+    }
+
+    fn shared(&self) -> Arc<dyn Encode> {
+        Arc::new(self.clone())
+    }
+}
+
 /// The treatment of the names of a file's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamePolicy {

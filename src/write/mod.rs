@@ -20,7 +20,7 @@ mod small;
 mod small_format;
 mod writer;
 
-pub use encode::{Encode, NamePolicy};
+pub use encode::{Encode, LentEncode, NamePolicy};
 pub use file_writer::{FileWriter, Output};
 pub use io_slices::IoSlices;
 pub use layout::FileLayout;

@@ -7,8 +7,6 @@
 //! Everything else is sent twice, to make a [`Plan`](super::Plan) and to write it: larger values, values with unusual
 //! features, and values with errors, which planning reports.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
 
 use super::planned::{PlannedTensor, is_position};
@@ -26,14 +24,18 @@ const MOST_TENSORS: usize = 32;
 const MOST_BYTES: usize = 64 << 10;
 
 /// Writes the file of a few small tensors to an empty buffer. Returns whether it is one; otherwise the buffer is empty.
-pub(super) fn write(tensors: &dyn Tensors, encode: &Arc<dyn Encode>, file: &mut Vec<u8>) -> bool {
+pub(super) fn write(tensors: &dyn Tensors, encode: &dyn Encode, file: &mut Vec<u8>) -> bool {
     let Some(format) = encode.small() else { return false };
+    let Ok(alignment) = usize::try_from(format.alignment()) else { return false };
+    let mut known = SmallTensors::default();
     let mut sink = SmallSink {
-        encode: &**encode,
+        encode,
         format,
+        alignment,
+        pads_last: format.pads_last(),
         names: encode.names(),
         shares: encode.sharing() != Sharing::Never,
-        tensors: SmallTensors::default(),
+        tensors: &mut known,
         storage: SmallVec::new(),
         file: SmallFile { bytes: file, front: 0 },
         expected: 1,
@@ -49,10 +51,15 @@ pub(super) fn write(tensors: &dyn Tensors, encode: &Arc<dyn Encode>, file: &mut 
 struct SmallSink<'a> {
     encode: &'a dyn Encode,
     format: &'a dyn SmallFormat,
+    /// The alignment of payloads.
+    alignment: usize,
+    /// There is padding after the last payload.
+    pads_last: bool,
     names: NamePolicy,
     /// Tensors in the same memory are stored once.
     shares: bool,
-    tensors: SmallTensors,
+    // A move of them would take longer than to add a tensor.
+    tensors: &'a mut SmallTensors,
     /// The address of each payload, if tensors share memory.
     storage: SmallVec<[usize; 8]>,
     file: SmallFile<'a>,
@@ -110,18 +117,12 @@ impl SmallSink<'_> {
     }
 
     fn add_name(&mut self, tensor: &TensorRecord<'_>, index: usize) -> Option<()> {
-        /// The estimated length of a name.
-        const NAME: usize = 16;
-
         let (encode, name) = (self.encode, tensor.name);
         let can_store = (self.names == NamePolicy::Embedded || check_stored_name(name, encode).is_ok())
             && encode.check_name(name, tensor.info).is_ok()
             && (index == 0 || !self.tensors.has_name(name));
         if can_store {
-            if index == 0 && self.expected > 1 {
-                self.tensors.names.reserve(NAME * self.expected);
-            }
-            self.tensors.names.push_str(name);
+            self.tensors.names.extend_from_slice(name.as_bytes());
         }
         can_store.then_some(())
     }
@@ -131,29 +132,28 @@ impl SmallSink<'_> {
         /// The estimated length of a header.
         const HEADER: usize = 104;
 
-        let alignment = usize::try_from(self.format.alignment()).ok()?;
-        let file = &mut *self.file.bytes;
+        let (alignment, pads_last, file) = (self.alignment, self.pads_last, &mut *self.file.bytes);
         if self.tensors.len() == 1 {
             let front = self.format.front_bytes(self.expected);
-            let record = HEADER + payload.len().next_multiple_of(alignment);
+            let record = HEADER + payload.len() + padding(payload.len(), alignment);
             file.try_reserve_exact(front + record.max(MOST_BYTES.min(self.expected * record))).ok()?;
             file.resize(front, 0);
             self.file.front = front;
-        } else if !self.format.pads_last() {
+        } else if !pads_last {
             pad(file, file.len() - self.file.front, alignment);
         }
         self.format.write_header(name, info, payload.len(), file);
         file.extend_from_slice(payload);
-        if self.format.pads_last() {
+        if pads_last {
             pad(file, payload.len(), alignment);
         }
         Some(())
     }
 
     /// Returns whether the file is complete.
-    fn finish(mut self) -> bool {
+    fn finish(&mut self) -> bool {
         let has_names = self.names != NamePolicy::Embedded || self.embed_names().is_some();
-        self.tensors.len() > 0 && has_names && self.format.finish(&self.tensors, &mut self.file).is_ok()
+        self.tensors.len() > 0 && has_names && self.format.finish(self.tensors, &mut self.file).is_ok()
     }
 
     /// Appends the tensor with the names of the others.
@@ -171,10 +171,16 @@ impl SmallSink<'_> {
     }
 }
 
-/// Pads `len` bytes with zeros to a multiple of `alignment`, a power of two.
+/// Returns the number of bytes up to a multiple of `alignment`, a power of two.
+#[inline]
+fn padding(len: usize, alignment: usize) -> usize {
+    len.wrapping_neg() & (alignment - 1)
+}
+
+/// Pads `len` bytes with zeros.
 #[inline]
 fn pad(file: &mut Vec<u8>, len: usize, alignment: usize) {
-    let padding = len.wrapping_neg() & (alignment - 1);
+    let padding = padding(len, alignment);
     if padding > 0 {
         file.resize(file.len() + padding, 0);
     }

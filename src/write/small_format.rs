@@ -36,8 +36,8 @@ pub trait SmallFormat {
 /// The tensors of a small file.
 #[derive(Debug, Default)]
 pub struct SmallTensors {
-    /// All names, concatenated, unless the format omits them.
-    pub(super) names: String,
+    /// All names, concatenated, unless the format omits them. An allocation takes longer than to check that it is text.
+    pub(super) names: SmallVec<[u8; 64]>,
     pub(super) infos: SmallVec<[TensorInfo; 2]>,
     /// The length of a payload with each info.
     pub(super) payload_bytes: SmallVec<[usize; 2]>,
@@ -51,7 +51,8 @@ impl SmallTensors {
 
     /// Returns each tensor, as a plan does.
     pub fn iter(&self) -> PlannedIter<'_> {
-        PlannedIter::new(&self.names, &self.infos, &self.payload_bytes, &self.tensors)
+        let names = str::from_utf8(&self.names).expect("names are added one by one");
+        PlannedIter::new(names, &self.infos, &self.payload_bytes, &self.tensors)
     }
 
     /// Returns the number of an info, if it is there.
@@ -66,7 +67,7 @@ impl SmallTensors {
         self.tensors.as_slice().iter().any(|tensor| {
             let known = start..tensor.name_end;
             start = tensor.name_end;
-            known.len() == name.len() && self.names.as_bytes()[known] == *name.as_bytes()
+            known.len() == name.len() && self.names.as_slice()[known] == *name.as_bytes()
         })
     }
 }

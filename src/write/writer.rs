@@ -4,18 +4,17 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::sync::Arc;
 
 use super::digest_check::{Checked, changed};
 use super::row_major::RowMajor;
-use super::{Encode, FileWriter, Output, Plan, small};
+use super::{Encode, FileWriter, LentEncode, Output, Plan, small};
 use crate::error::{Error, Result, Short};
 use crate::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use crate::storage::{Durability, ProgressCount, ProgressWriter, WriteBehind, allocate};
 use crate::tensor::checked_io;
 
 /// Writes some tensors to a file in memory.
-pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<Vec<u8>> {
+pub(crate) fn to_vec(tensors: &dyn Tensors, encode: &dyn LentEncode) -> Result<Vec<u8>> {
     let mut file = Vec::new();
     to_vec_into(&mut file, tensors, encode)?;
     // A compressed file is shorter than planned. Otherwise, hardly more memory was taken than is used.
@@ -26,24 +25,24 @@ pub(crate) fn to_vec(tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<V
 }
 
 /// Writes tensors to a file in memory, reusing its allocation.
-pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
+pub(crate) fn to_vec_into(file: &mut Vec<u8>, tensors: &dyn Tensors, encode: &dyn LentEncode) -> Result<()> {
     file.clear();
-    if small::write(tensors, &encode, file) {
+    if small::write(tensors, encode.encode(), file) {
         return Ok(());
     }
-    let plan = Plan::new(tensors, encode)?;
+    let plan = Plan::new(tensors, encode.shared())?;
     plan.reserve(file)?;
     *file = plan.write(tensors, Output::memory(std::mem::take(file)))?;
     Ok(())
 }
 
 /// Writes some tensors to a writer.
-pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: Arc<dyn Encode>) -> Result<()> {
+pub(crate) fn to_writer(out: &mut dyn Write, tensors: &dyn Tensors, encode: &dyn LentEncode) -> Result<()> {
     let mut file = Vec::new();
-    if small::write(tensors, &encode, &mut file) {
-        return write_all(&file, out, &*encode);
+    if small::write(tensors, encode.encode(), &mut file) {
+        return write_all(&file, out, encode.encode());
     }
-    let plan = Plan::new(tensors, encode)?;
+    let plan = Plan::new(tensors, encode.shared())?;
     plan.write(tensors, Output::stream(out, plan.file_bytes())).map(drop)
 }
 

@@ -49,7 +49,7 @@ pub use self::header::DTYPES;
 use crate::error::Result;
 use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
@@ -72,8 +72,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 
@@ -221,7 +221,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
-        Arc::make_mut(&mut self.encode).embed_names = embed;
+        self.encode.embed_names = embed;
         self
     }
 
@@ -237,7 +237,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn tfrt_coo(mut self, tfrt: bool) -> Self {
-        Arc::make_mut(&mut self.encode).tfrt_coo = tfrt;
+        self.encode.tfrt_coo = tfrt;
         self
     }
 }

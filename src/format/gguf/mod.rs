@@ -93,7 +93,7 @@ use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
@@ -119,8 +119,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 

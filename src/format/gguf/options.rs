@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use super::metadata::TypedValue;
 use super::ser::Encode;
 use crate::format;
@@ -24,14 +22,14 @@ impl Options {
     /// A key has 1 to 65535 bytes of ASCII. `general.alignment` is not written as a string, but sets the alignment.
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), TypedValue::text(&value.into()));
+        self.encode.metadata.insert(key.into(), TypedValue::text(&value.into()));
         self
     }
 
     /// Sets the alignment of payloads in the file, in bytes: a power of two below 2³². Default: 32.
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
-        Arc::make_mut(&mut self.encode).alignment = Some(bytes);
+        self.encode.alignment = Some(bytes);
         self
     }
 
@@ -49,7 +47,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn long_names(mut self, long: bool) -> Self {
-        Arc::make_mut(&mut self.encode).long_names = long;
+        self.encode.long_names = long;
         self
     }
 }

@@ -75,7 +75,7 @@ mod schema;
 mod ser;
 
 use std::io::{Read, Write};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +88,7 @@ use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::read::Index;
 use crate::storage::Slice;
-use crate::write::Encode;
+use crate::write::LentEncode;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
@@ -113,8 +113,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 

@@ -1,7 +1,5 @@
 //! Options for PTD files.
 
-use std::sync::Arc;
-
 use super::ser::Encode;
 use super::{Compatibility, Version};
 use crate::format;
@@ -52,7 +50,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
-        Arc::make_mut(&mut self.encode).version = Some(version);
+        self.encode.version = Some(version);
         self
     }
 
@@ -69,7 +67,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn alignment(mut self, alignment: u32) -> Self {
-        Arc::make_mut(&mut self.encode).alignment = alignment;
+        self.encode.alignment = alignment;
         self
     }
 
@@ -85,7 +83,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn segments(mut self, segments: Segments) -> Self {
-        Arc::make_mut(&mut self.encode).segments = segments;
+        self.encode.segments = segments;
         self
     }
 
@@ -105,7 +103,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
+        self.encode.keep_dim_order = keep;
         self
     }
 
@@ -122,7 +120,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn dedup(mut self, dedup: bool) -> Self {
-        Arc::make_mut(&mut self.encode).dedup = dedup;
+        self.encode.dedup = dedup;
         self
     }
 
@@ -139,7 +137,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn compatibility(mut self, compatibility: Compatibility) -> Self {
-        Arc::make_mut(&mut self.encode).compatibility = Some(compatibility);
+        self.encode.compatibility = Some(compatibility);
         self
     }
 }

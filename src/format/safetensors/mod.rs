@@ -55,7 +55,7 @@ use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
@@ -78,8 +78,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 
@@ -251,7 +251,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn metadata(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).metadata.insert(key.into(), value.into());
+        self.encode.metadata.insert(key.into(), value.into());
         self
     }
 
@@ -271,7 +271,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep_order(mut self, keep: bool) -> Self {
-        Arc::make_mut(&mut self.encode).keep_order = keep;
+        self.encode.keep_order = keep;
         self
     }
 }

@@ -54,7 +54,7 @@ pub use self::stream::{Decoder, Encoder};
 use crate::error::Result;
 use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode).with_small_files(de::small);
@@ -75,8 +75,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 
@@ -227,7 +227,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn embed_names(mut self, embed: bool) -> Self {
-        Arc::make_mut(&mut self.encode).embed_names = embed;
+        self.encode.embed_names = embed;
         self
     }
 }

@@ -155,7 +155,7 @@ fn encode(writer: &mut dyn Write, buffer: &mut Vec<u8>, tensor: Named<'_>, refus
     }
     let (has_parts, encode) = (one.has_parts, Arc::new(Encode::default()));
     if has_parts && tensor.name.is_empty() {
-        return to_writer(&mut Unflushed(writer), &tensor, encode);
+        return to_writer(&mut Unflushed(writer), &tensor, &*encode);
     }
     let plan = match tensor.name {
         "" if refuses_lists => Plan::new(&tensor, encode)?,

@@ -62,7 +62,7 @@ mod ser;
 
 use std::io::{Read, Write};
 use std::path::Path;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +72,7 @@ pub use self::options::Options;
 use crate::error::Result;
 use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
-use crate::write::Encode;
+use crate::write::LentEncode;
 
 /// The format: what it can store, and how it is recognized.
 pub static FORMAT: Format =
@@ -95,8 +95,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 

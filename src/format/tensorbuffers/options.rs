@@ -1,7 +1,6 @@
 //! Options for tensorbuffers files.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -42,7 +41,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn alignment(mut self, bytes: u64) -> Self {
-        Arc::make_mut(&mut self.encode).alignment = bytes;
+        self.encode.alignment = bytes;
         self
     }
 
@@ -57,7 +56,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
-        Arc::make_mut(&mut self.encode).model = Some(model.into());
+        self.encode.model = Some(model.into());
         self
     }
 
@@ -66,7 +65,7 @@ impl Options {
     /// It is written sorted by id, because the reference looks operations up by id.
     #[must_use]
     pub fn operations(mut self, operations: impl Into<Vec<Operation>>) -> Self {
-        Arc::make_mut(&mut self.encode).operations = Some(operations.into());
+        self.encode.operations = Some(operations.into());
         self
     }
 
@@ -83,7 +82,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep(mut self, metadata: &Metadata) -> Self {
-        Arc::make_mut(&mut self.encode).model.clone_from(&metadata.model);
+        self.encode.model.clone_from(&metadata.model);
         self.operations(metadata.operations.clone())
     }
 

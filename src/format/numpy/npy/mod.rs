@@ -50,7 +50,7 @@ use crate::error::Result;
 use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
 use crate::tensor::Dtype;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The supported dtypes.
 pub const DTYPES: &[Dtype] = header::DTYPES;
@@ -74,8 +74,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 
@@ -88,7 +88,7 @@ fn defaults() -> &'static Options {
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.only_alignment(&FORMAT, 64)?.only_metadata(&FORMAT)?;
     let mut npy = Options::new().keep_dim_order(options.keep_dim_order);
-    Arc::make_mut(&mut npy.encode).refuse_names = options.embeds_names();
+    npy.encode.refuse_names = options.embeds_names();
     Ok(npy.shared_encode())
 }
 
@@ -218,7 +218,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
+        self.encode.keep_dim_order = keep;
         self
     }
 }

@@ -74,7 +74,7 @@ use crate::error::Result;
 use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::model::FormatSpec;
 use crate::tensor::Dtype;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The supported dtypes.
 pub const DTYPES: &[Dtype] = super::header::DTYPES;
@@ -99,8 +99,8 @@ impl HasFormat for ser::Encode {
 }
 
 impl WritesFormat for ser::Encode {
-    fn shared(encode: &Arc<Self>) -> Arc<dyn Encode> {
-        encode.clone()
+    fn lent(&self) -> &dyn LentEncode {
+        self
     }
 }
 
@@ -244,7 +244,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn compress(mut self, compress: bool) -> Self {
-        Arc::make_mut(&mut self.encode).compress = compress;
+        self.encode.compress = compress;
         self
     }
 
@@ -265,7 +265,7 @@ impl Options {
     /// ```
     #[must_use]
     pub fn keep_dim_order(mut self, keep: bool) -> Self {
-        Arc::make_mut(&mut self.encode).keep_dim_order = keep;
+        self.encode.keep_dim_order = keep;
         self
     }
 }
