@@ -113,9 +113,9 @@ pub trait Encode: fmt::Debug + Send + Sync {
     }
 }
 
-/// A writing half that becomes shared if a file is planned.
+/// A writing half that is shared only if a file is planned.
 ///
-/// Small files are written without a plan. To allocate it for each of them took a fifth of the time.
+/// Small files are written without a plan, so their options need no allocation.
 pub trait LentEncode {
     /// Returns the writing half.
     fn encode(&self) -> &dyn Encode;
