@@ -1,0 +1,88 @@
+//! Arrays of Python as tensors of the library.
+
+use std::io::{self, Write};
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::{Dtype, Result, TensorInfo, Tensors};
+
+use crate::memory::{Borrowed, Elements};
+use crate::scalars::{dtype_from_buffer, dtype_from_dlpack};
+
+/// Named arrays, in order.
+pub struct NamedArrays(Vec<(String, Array)>);
+
+/// An array: strided memory of Python, with a dtype.
+struct Array {
+    info: TensorInfo,
+    memory: Borrowed,
+}
+
+/// A name and an array: an object with the buffer protocol or `__dlpack__`, and the dtype and the shape where they are
+/// others than those of the object.
+pub type NamedArray<'py> = (String, Bound<'py, PyAny>, Option<String>, Option<Vec<usize>>);
+
+impl NamedArrays {
+    pub fn new(arrays: &[NamedArray<'_>]) -> PyResult<Self> {
+        let arrays = arrays.iter().map(|(name, object, dtype, shape)| {
+            let array = Array::new(object, dtype.as_deref(), shape.as_deref());
+            Ok((name.clone(), array.map_err(|error| in_tensor(object.py(), name, error))?))
+        });
+        Ok(Self(arrays.collect::<PyResult<_>>()?))
+    }
+}
+
+/// Adds the name of a tensor to an exception about its type.
+fn in_tensor(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyTypeError>(py) {
+        return error;
+    }
+    PyTypeError::new_err(format!("tensor `{name}`: {}", error.value(py)))
+}
+
+impl Array {
+    fn new(object: &Bound<'_, PyAny>, dtype: Option<&str>, shape: Option<&[usize]>) -> PyResult<Self> {
+        // numpy has both; its buffers take less time and may be read-only.
+        let has_buffer = !object.hasattr("__dlpack__")? || object.hasattr("__array_interface__")?;
+        let (memory, elements) =
+            if has_buffer { Borrowed::from_buffer(object)? } else { Borrowed::from_dlpack(object)? };
+        let dtype = match dtype {
+            Some(name) => name.parse().map_err(|_| PyTypeError::new_err(format!("unknown dtype `{name}`")))?,
+            None => dtype_of(&elements)?,
+        };
+        let info = TensorInfo::new(dtype, shape.unwrap_or(&memory.dims));
+        Ok(Self { info, memory })
+    }
+}
+
+fn dtype_of(elements: &Elements) -> PyResult<Dtype> {
+    let (dtype, found) = match elements {
+        Elements::Buffer { format, bytes } => {
+            (dtype_from_buffer(format, *bytes), format!("of `{}`, {bytes} bytes each", format.to_string_lossy()))
+        }
+        Elements::DlPack { code, bits } => {
+            (dtype_from_dlpack(*code, *bits), format!("of type code {code} and {bits} bits in DLPack"))
+        }
+    };
+    dtype.ok_or_else(|| PyTypeError::new_err(format!("cannot save elements {found}")))
+}
+
+impl Tensors for NamedArrays {
+    fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        sink.expect(self.0.len())?;
+        self.0.iter().try_for_each(|(name, array)| {
+            sink.tensor(&TensorRecord { name, info: &array.info, data: array, tied: None })
+        })
+    }
+}
+
+impl TensorData for Array {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        self.memory.as_bytes()
+    }
+
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.memory.in_rows(&mut |piece| out.write_all(piece))
+    }
+}

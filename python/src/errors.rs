@@ -1,0 +1,77 @@
+//! Errors as exceptions.
+
+use std::io;
+use std::path::Path;
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyKeyError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::prelude::*;
+use tensorfile::{Category, Error, ErrorKind};
+
+create_exception!(tensorfile, FormatError, PyValueError, "A file is malformed, or of no known format.");
+create_exception!(tensorfile, LimitError, PyValueError, "A file exceeds a limit, such as the most tensors.");
+create_exception!(
+    tensorfile,
+    MismatchError,
+    PyValueError,
+    "A file does not hold what was asked for. `report` has all differences, if the file was compared as a whole."
+);
+
+/// Converts an error about the file at `path`, or about no file of a known path.
+pub fn to_exception(error: Error, path: Option<&Path>) -> PyErr {
+    if let ErrorKind::Io(cause) = error.kind() {
+        return from_io(cause, error.path().or(path), &error);
+    }
+    let message = error.to_string();
+    if matches!(error.kind(), ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
+        return PyKeyError::new_err(message);
+    }
+    match error.category() {
+        Category::File => FormatError::new_err(message),
+        Category::Limit if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => PyMemoryError::new_err(message),
+        Category::Limit => LimitError::new_err(message),
+        Category::Mismatch => MismatchError::new_err(message),
+        _ => PyValueError::new_err(message),
+    }
+}
+
+/// Converts an error of the system. An exception of a file object or of a callback passes through.
+fn from_io(cause: &io::Error, path: Option<&Path>, error: &Error) -> PyErr {
+    if let Some(raised) = cause.get_ref().and_then(|inner| inner.downcast_ref::<PyErr>()) {
+        return Python::attach(|py| raised.clone_ref(py));
+    }
+    let Some(number) = cause.raw_os_error().or_else(|| errno(cause.kind())) else {
+        return PyOSError::new_err(error.to_string());
+    };
+    let mut message = cause.to_string();
+    if let Some(path) = path {
+        // Python adds the name.
+        let named = format!("{}: ", path.display());
+        message = message.strip_prefix(&named).map(str::to_owned).unwrap_or(message);
+    }
+    let message = message.split_once(" (os error ").map_or(message.as_str(), |(text, _)| text).to_owned();
+    match path {
+        Some(path) => PyOSError::new_err((number, message, path.as_os_str().to_owned())),
+        None => PyOSError::new_err((number, message)),
+    }
+}
+
+/// Returns the number of an error whose number was lost when the library named the file. They are the same on all
+/// systems.
+fn errno(kind: io::ErrorKind) -> Option<i32> {
+    Some(match kind {
+        io::ErrorKind::NotFound => 2,
+        io::ErrorKind::Interrupted => 4,
+        io::ErrorKind::OutOfMemory => 12,
+        io::ErrorKind::PermissionDenied => 13,
+        io::ErrorKind::AlreadyExists => 17,
+        io::ErrorKind::NotADirectory => 20,
+        io::ErrorKind::IsADirectory => 21,
+        io::ErrorKind::InvalidInput => 22,
+        io::ErrorKind::FileTooLarge => 27,
+        io::ErrorKind::StorageFull => 28,
+        io::ErrorKind::ReadOnlyFilesystem => 30,
+        io::ErrorKind::BrokenPipe => 32,
+        _ => return None,
+    })
+}

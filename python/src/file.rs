@@ -1,0 +1,531 @@
+//! Open files and their tensors.
+
+use std::collections::HashSet;
+use std::ffi::c_int;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use pyo3::exceptions::{PyBufferError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::ffi;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
+use tensorfile::file::{Backend, FileTensor};
+use tensorfile::{Error, ErrorKind, File, Format, Layout, OpenOptions, TensorInfo};
+
+use crate::errors::to_exception;
+use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
+use crate::scalars::{buffer_format, dlpack_code};
+use crate::streams::PyReader;
+
+/// Open a tensor file: read its index, and no tensor.
+///
+/// The format is detected from the content, or else from the name; `format` names it. A directory and the index of a
+/// checkpoint in several files are opened as one file. A file object needs `read` and `seek`.
+///
+/// Files are mapped into memory, so that tensors are views of the file. A mapped file must not be truncated by other
+/// programs while it is open; `mmap=False` reads it instead. `save` replaces files, so that it never does.
+///
+/// >>> import numpy, tensorfile
+/// >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([[1, 2], [3, 4]])})
+/// >>> with tensorfile.open("doctest.ptd") as file:
+/// ...     file["w"]
+/// ...     file["w"][1:, :]
+/// <Tensor 'w' f32[2, 2]>
+/// array([[3., 4.]], dtype=float32)
+#[pyfunction]
+#[pyo3(signature = (path, *, format=None, mmap=true))]
+pub fn open(py: Python<'_>, path: &Bound<'_, PyAny>, format: Option<&str>, mmap: bool) -> PyResult<PyFile> {
+    let options = options(format)?.backend(if mmap { Backend::Mapped } else { Backend::Positioned });
+    if path.hasattr("read")? {
+        let reader = PyReader(path.clone().unbind());
+        let file = py.detach(|| options.from_reader(reader)).map_err(|error| to_exception(error, None))?;
+        return Ok(PyFile::new(file));
+    }
+    let path: PathBuf = path.extract()?;
+    let file = py.detach(|| options.open(&path)).map_err(|error| to_exception(error, Some(&path)))?;
+    Ok(PyFile::new(file))
+}
+
+/// Open a tensor file in memory: `bytes`, `bytearray`, `memoryview` or any other contiguous buffer.
+///
+/// Nothing is copied. The bytes must stay the same while the file or a view of it is in use.
+///
+/// >>> import io, numpy, tensorfile
+/// >>> file = io.BytesIO()
+/// >>> tensorfile.save(file, {"w": numpy.arange(3)}, format="safetensors")
+/// >>> tensorfile.open_bytes(file.getvalue())["w"].shape
+/// (3,)
+#[pyfunction]
+#[pyo3(signature = (data, *, format=None))]
+pub fn open_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, format: Option<&str>) -> PyResult<PyFile> {
+    let options = options(format)?;
+    let data = Buffer::contiguous(data)?;
+    let file = py.detach(|| options.from_bytes(data)).map_err(|error| to_exception(error, None))?;
+    Ok(PyFile::new(file))
+}
+
+fn options(format: Option<&str>) -> PyResult<OpenOptions> {
+    let options = OpenOptions::new();
+    Ok(match format {
+        Some(name) => options.format(format_named(name)?),
+        None => options,
+    })
+}
+
+pub fn format_named(name: &str) -> PyResult<&'static Format> {
+    Format::named(name).ok_or_else(|| {
+        let names: Vec<_> = tensorfile::FORMATS.iter().map(|format| format.name).collect();
+        PyValueError::new_err(format!("unknown format `{name}`; the formats are {}", names.join(", ")))
+    })
+}
+
+/// An open tensor file: a mapping from names to tensors, in the order of the file.
+///
+/// Opened by `open` and `open_bytes`. Tensors are lazy: their bytes are read when they are used. They and arrays of
+/// them stay valid after the file is closed.
+#[pyclass(frozen, mapping, name = "File", module = "tensorfile")]
+pub struct PyFile {
+    file: RwLock<Option<Arc<File>>>,
+}
+
+impl PyFile {
+    fn new(file: File) -> Self {
+        Self { file: RwLock::new(Some(Arc::new(file))) }
+    }
+
+    pub fn get(&self) -> PyResult<Arc<File>> {
+        let file = self.file.read().unwrap_or_else(PoisonError::into_inner);
+        file.clone().ok_or_else(|| PyValueError::new_err("the file is closed"))
+    }
+
+    fn names(&self) -> PyResult<Vec<String>> {
+        let file = self.get()?;
+        let mut seen = HashSet::with_capacity(file.len());
+        // Of several tensors with one name, each has its position, by which it is found.
+        let repeated: HashSet<&str> =
+            file.tensors().map(|tensor| tensor.name()).filter(|name| !seen.insert(*name)).collect();
+        let name = |tensor: FileTensor<'_>| match tensor.name() {
+            name if repeated.contains(name) => format!("#{}", tensor.position()),
+            name => name.to_owned(),
+        };
+        Ok(file.tensors().map(name).collect())
+    }
+
+    fn tensor(&self, name: &str) -> PyResult<PyTensor> {
+        let file = self.get()?;
+        let position = file.get(name).map_err(|error| to_exception(error, None))?.position();
+        Ok(PyTensor { file, position })
+    }
+}
+
+#[pymethods]
+impl PyFile {
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.get()?.len())
+    }
+
+    fn __contains__(&self, name: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let file = self.get()?;
+        Ok(name.extract::<&str>().is_ok_and(|name| file.get(name).is_ok()))
+    }
+
+    fn __getitem__(&self, name: &Bound<'_, PyAny>) -> PyResult<PyTensor> {
+        match name.extract::<&str>() {
+            Ok(name) => self.tensor(name),
+            Err(_) => Err(PyKeyError::new_err(name.clone().unbind())),
+        }
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        PyList::new(py, self.names()?)?.try_iter()
+    }
+
+    /// Return the names of the tensors, in the order of the file.
+    ///
+    /// A tensor without a name has its position, such as `0`. If several have one name, they are `#0`, `#1` and so on.
+    fn keys(&self) -> PyResult<Vec<String>> {
+        self.names()
+    }
+
+    /// Return the tensors, in the order of the file.
+    fn values(&self) -> PyResult<Vec<PyTensor>> {
+        let file = self.get()?;
+        Ok((0..file.len()).map(|position| PyTensor { file: Arc::clone(&file), position }).collect())
+    }
+
+    /// Return the names and tensors, in the order of the file.
+    fn items(&self) -> PyResult<Vec<(String, PyTensor)>> {
+        Ok(self.names()?.into_iter().zip(self.values()?).collect())
+    }
+
+    /// Return the tensor with a name, or `default` if there is none.
+    #[pyo3(name = "get", signature = (name, default=None))]
+    fn get_or<'py>(
+        &self,
+        py: Python<'py>,
+        name: &str,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        match self.tensor(name) {
+            Ok(tensor) => Ok(Some(Bound::new(py, tensor)?.into_any())),
+            Err(error) if error.is_instance_of::<PyKeyError>(py) => Ok(default),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Return the metadata: texts by their keys. Numbers and lists of GGUF are texts here.
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let file = self.get()?;
+        let metadata = py.detach(|| file.metadata()).map_err(|error| to_exception(error, None))?;
+        let entries = PyDict::new(py);
+        metadata.entries.iter().try_for_each(|(key, value)| entries.set_item(key, value))?;
+        Ok(entries)
+    }
+
+    /// The oddities of the file, as texts: parts that are left out, unknown dtypes, repeated names and others.
+    #[getter]
+    fn warnings(&self) -> PyResult<Vec<String>> {
+        let warnings = self.get()?.warnings().map_err(|error| to_exception(error, None))?;
+        Ok(warnings.into_iter().map(|warning| warning.text).collect())
+    }
+
+    /// The name of the format.
+    #[getter]
+    fn format(&self) -> PyResult<&'static str> {
+        Ok(self.get()?.format().name)
+    }
+
+    /// The path of the file, or of the index of several; `None` for bytes and file objects.
+    #[getter]
+    fn path(&self) -> PyResult<Option<PathBuf>> {
+        Ok(self.get()?.path().map(Into::into))
+    }
+
+    /// The paths of the files that were opened as one; empty for a single file.
+    #[getter]
+    fn shards(&self) -> PyResult<Vec<PathBuf>> {
+        Ok(self.get()?.shards().to_vec())
+    }
+
+    /// Whether the file is closed.
+    #[getter]
+    fn closed(&self) -> bool {
+        self.get().is_err()
+    }
+
+    /// Close the file. Tensors and arrays of it stay valid.
+    fn close(&self) {
+        let _ = self.file.write().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().get()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyTuple>) {
+        self.close();
+    }
+
+    fn __repr__(&self) -> String {
+        let Ok(file) = self.get() else { return "<File, closed>".to_owned() };
+        let tensors = if file.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", file.len()) };
+        match file.location() {
+            Some(location) => format!("<File '{location}', {}, {tensors}>", file.format().name),
+            None => format!("<File, {}, {tensors}>", file.format().name),
+        }
+    }
+
+    fn __str__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("tensorfile._show")?.call_method1("table", (slf,))
+    }
+
+    fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("tensorfile._show")?.call_method1("html", (slf,))
+    }
+}
+
+/// A tensor of an open file: lazy, its bytes are read when it is used.
+///
+/// `numpy.asarray(t)` and `torch.from_dlpack(t)` are views of the file without a copy, and read-only. They are copies
+/// if the file stores the tensor in another form (compressed, big-endian), or is not mapped, and for `bool`, whose bytes
+/// are checked. `t[10:20, :]` reads this part only, into an array of its own.
+#[pyclass(frozen, name = "Tensor", module = "tensorfile")]
+pub struct PyTensor {
+    file: Arc<File>,
+    position: usize,
+}
+
+impl PyTensor {
+    pub fn file_tensor(&self) -> FileTensor<'_> {
+        self.file.nth(self.position).expect("the position was found in the file")
+    }
+
+    /// Returns the bytes in their stored order: those of the file, if they can be borrowed.
+    fn payload(&self, py: Python<'_>) -> PyResult<Payload> {
+        let position = self.position;
+        let borrowed = Payload::borrow(&self.file, |file| -> Result<_, Option<Error>> {
+            let tensor = file.nth(position).ok_or(None)?;
+            Ok(tensor.view()?.as_bytes())
+        });
+        match borrowed {
+            Ok(payload) => Ok(payload),
+            Err(Some(error)) if !matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
+                Err(to_exception(error, None))
+            }
+            Err(_) => self.copied(py),
+        }
+    }
+
+    /// Returns a copy of the bytes.
+    fn copied(&self, py: Python<'_>) -> PyResult<Payload> {
+        let tensor = self.file_tensor();
+        let len =
+            usize::try_from(tensor.payload_bytes()).map_err(|_| PyValueError::new_err("the tensor is too large"))?;
+        let copied = py.detach(|| Payload::own(len, |bytes| read(&tensor, bytes)));
+        copied.map_err(|error| to_exception(error, None))
+    }
+
+    /// Returns the strides in elements; `None` if the elements have none.
+    fn element_strides(&self) -> Option<Vec<usize>> {
+        strides(self.file_tensor().info())
+    }
+}
+
+/// Fills `bytes` with the payload of a tensor.
+fn read(tensor: &FileTensor<'_>, bytes: &mut [u8]) -> tensorfile::Result<()> {
+    match tensor.read_at(0, bytes) {
+        // Compressed payloads and those with a checksum are read whole.
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
+            bytes.copy_from_slice(tensor.read()?.as_bytes());
+            Ok(())
+        }
+        read => read,
+    }
+}
+
+/// Returns the strides of a dense tensor with one element in a block, in elements.
+fn strides(info: &TensorInfo) -> Option<Vec<usize>> {
+    let order: Vec<usize> = match &info.layout {
+        Layout::RowMajor | Layout::Blob => (0..info.shape.rank()).collect(),
+        Layout::DimOrder(order) => order.as_slice().iter().map(|dim| usize::from(*dim)).collect(),
+        _ => return None,
+    };
+    if info.dtype.block_elements() != 1 {
+        return None;
+    }
+    let (mut strides, mut next) = (vec![0; order.len()], 1_usize);
+    for dim in order.into_iter().rev() {
+        strides[dim] = next;
+        next = next.saturating_mul(info.shape.dims()[dim].max(1));
+    }
+    Some(strides)
+}
+
+#[pymethods]
+impl PyTensor {
+    /// The name; the position if the file has no name for the tensor.
+    #[getter]
+    fn name(&self) -> &str {
+        self.file_tensor().name()
+    }
+
+    /// The dtype, such as `f32` or `bf16`.
+    #[getter]
+    fn dtype(&self) -> &str {
+        let info = self.file_tensor().info();
+        info.unknown_dtype().unwrap_or_else(|| info.dtype.name())
+    }
+
+    /// The dims.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.file_tensor().shape().dims())
+    }
+
+    /// The steps between neighbours along each dim, in bytes; `None` for sparse tensors, and for dtypes with several
+    /// elements in a block.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        let item = self.file_tensor().dtype().block_bytes();
+        let strides = self.element_strides().filter(|_| !self.is_unknown());
+        strides.map(|strides| PyTuple::new(py, strides.iter().map(|stride| stride.saturating_mul(item)))).transpose()
+    }
+
+    /// The number of dims.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.file_tensor().shape().rank()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> Option<usize> {
+        self.file_tensor().shape().elements()
+    }
+
+    /// The number of bytes of the elements, decompressed.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.file_tensor().payload_bytes()
+    }
+
+    /// The position of the first byte in the file, which may be a shard.
+    #[getter]
+    fn offset(&self) -> u64 {
+        self.file_tensor().range().start
+    }
+
+    /// The path of the file with the bytes, which may be a shard; `None` for bytes and file objects.
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        self.file_tensor().path().map(Into::into)
+    }
+
+    /// Whether the tensor is sparse: its bytes are coordinates and values.
+    #[getter]
+    fn is_sparse(&self) -> bool {
+        matches!(self.file_tensor().layout(), Layout::Coo { .. })
+    }
+
+    /// Whether the dtype is unknown to this library. Only `data` has the bytes.
+    #[getter]
+    fn is_unknown(&self) -> bool {
+        self.file_tensor().info().unknown_dtype().is_some()
+    }
+
+    /// Whether the bytes are compressed in the file.
+    #[getter]
+    fn is_compressed(&self) -> bool {
+        self.file_tensor().is_compressed()
+    }
+
+    /// The bytes, as a read-only `memoryview`, in the order of `strides`.
+    #[getter]
+    fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
+        let payload = self.payload(py)?;
+        let shape = vec![payload.len().cast_signed()];
+        let memory = PyMemory { payload, format: c"B", item: 1, shape, strides: vec![1] };
+        PyMemoryView::from(Bound::new(py, memory)?.as_any())
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        let first = self.file_tensor().shape().dims().first().copied();
+        first.ok_or_else(|| PyTypeError::new_err("the tensor has no dims, and so no length"))
+    }
+
+    fn __repr__(&self) -> String {
+        let tensor = self.file_tensor();
+        format!("<Tensor '{}' {}>", tensor.name(), tensor.info())
+    }
+
+    fn __getitem__<'py>(slf: Bound<'py, Self>, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tensorfile._arrays")?.call_method1("part", (slf, key))
+    }
+
+    /// Read the tensor into a numpy array of its own, which may be changed.
+    fn numpy(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("tensorfile._arrays")?.call_method1("owned", (slf,))
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        slf: Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tensorfile._arrays")?.call_method1("array", (slf, dtype, copy))
+    }
+
+    /// Read the bytes into a contiguous buffer of `nbytes` bytes, in the order of `strides`.
+    fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut buffer = Buffer::writable(buffer)?;
+        let tensor = self.file_tensor();
+        self.check_len(&buffer, tensor.payload_bytes())?;
+        let filled = py.detach(|| read(&tensor, buffer.bytes_mut()));
+        filled.map_err(|error| to_exception(error, None))
+    }
+
+    /// Read a part, a pair of bounds for each dim, into a contiguous buffer in the order of rows.
+    fn _read_part(&self, py: Python<'_>, bounds: Vec<(usize, usize)>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+        let mut buffer = Buffer::writable(buffer)?;
+        let ranges: Vec<Range<usize>> = bounds.into_iter().map(|(start, end)| start..end).collect();
+        let tensor = self.file_tensor();
+        let part = py.detach(|| tensor.slice(&ranges)).map_err(|error| to_exception(error, None))?;
+        self.check_len(&buffer, part.as_bytes().len() as u64)?;
+        buffer.bytes_mut().copy_from_slice(part.as_bytes());
+        Ok(())
+    }
+
+    /// Export the tensor by DLPack. Consumers of DLPack 1.0 get the memory of the file, read-only, others a copy.
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        if stream.is_some_and(|stream| !stream.is_none()) {
+            return Err(PyBufferError::new_err("the memory of the processor has no streams"));
+        }
+        if dl_device.is_some_and(|(kind, _)| kind != 1) {
+            return Err(PyBufferError::new_err("the tensor is in the memory of the processor"));
+        }
+        let tensor = self.file_tensor();
+        let info = tensor.info();
+        let code = dlpack_code(info.dtype).zip(self.element_strides()).filter(|_| !self.is_unknown());
+        let Some(((code, bits), strides)) = code else {
+            return Err(PyBufferError::new_err(format!("DLPack has no {info}; `data` has its bytes")));
+        };
+        let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        let mut payload = if copy == Some(true) { self.copied(py)? } else { self.payload(py)? };
+        let fits = payload.is_aligned_to(info.dtype.block_bytes()) && (is_versioned || !payload.is_borrowed());
+        if copy == Some(false) && (!fits || !payload.is_borrowed()) {
+            return Err(PyBufferError::new_err("the tensor has to be copied"));
+        }
+        if !fits {
+            payload = self.copied(py)?;
+        }
+        let number = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
+        let shape = info.shape.dims().iter().map(number).collect();
+        let lent = Lent { payload, code, bits, shape, strides: strides.iter().map(number).collect() };
+        if is_versioned { lent.versioned(py) } else { lent.legacy(py) }
+    }
+
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (1, 0)
+    }
+
+    #[expect(unsafe_code, reason = "Python passes a pointer, which is used in `memory`")]
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
+        let this = slf.get();
+        let info = this.file_tensor().info();
+        let format = buffer_format(info.dtype).zip(this.element_strides()).filter(|_| !this.is_unknown());
+        let Some((format, strides)) = format else {
+            return Err(PyBufferError::new_err(format!("the buffer protocol has no {info}; `data` has its bytes")));
+        };
+        let item = info.dtype.block_bytes();
+        let shape = info.shape.dims().iter().map(|dim| dim.cast_signed()).collect();
+        let strides = strides.iter().map(|stride| stride.saturating_mul(item).cast_signed()).collect();
+        let payload = this.payload(slf.py())?;
+        let memory = Bound::new(slf.py(), PyMemory { payload, format, item, shape, strides })?;
+        // SAFETY: Python passes a view to be filled.
+        unsafe { memory::export(memory, view, flags) }
+    }
+}
+
+impl PyTensor {
+    fn check_len(&self, buffer: &Buffer, needed: u64) -> PyResult<()> {
+        match buffer.len() {
+            len if len as u64 == needed => Ok(()),
+            len => {
+                let name = self.file_tensor().name();
+                Err(PyValueError::new_err(format!("the buffer has {len} bytes, but tensor `{name}` takes {needed}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! The compiled half of the Python package `tensorfile`. Users import the package, never this module.
+//!
+//! - [`file`]: open files and their tensors.
+//! - [`save`]: dicts of arrays on their way to a file.
+//! - [`arrays`]: arrays of Python as tensors of the library.
+//! - [`streams`]: file objects of Python as readers and writers.
+//! - [`callbacks`]: progress, and Ctrl-C.
+//! - [`errors`]: errors as exceptions.
+//! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
+//! - [`memory`]: all `unsafe` code: memory lent to Python, and borrowed from it.
+
+mod arrays;
+mod callbacks;
+mod errors;
+mod file;
+mod memory;
+mod save;
+mod scalars;
+mod streams;
+
+use pyo3::prelude::*;
+
+/// The compiled half of `tensorfile`.
+#[pymodule(gil_used = false)]
+mod _tensorfile {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::errors::{FormatError, LimitError, MismatchError};
+    #[pymodule_export]
+    use crate::file::{PyFile, PyTensor, open, open_bytes};
+    #[pymodule_export]
+    use crate::save::save;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+        let formats: Vec<_> = tensorfile::FORMATS.iter().map(|format| format.name).collect();
+        module.add("FORMATS", formats)
+    }
+}

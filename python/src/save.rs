@@ -1,0 +1,73 @@
+//! Dicts of arrays on their way to a file.
+
+use std::path::PathBuf;
+
+use indexmap::IndexMap;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use tensorfile::view::CastView;
+use tensorfile::{Dtype, SaveOptions, TensorInfo, Tensors, WriteOptions};
+
+use crate::arrays::{NamedArray, NamedArrays};
+use crate::callbacks::Callback;
+use crate::file::format_named;
+use crate::streams::PyWriter;
+
+/// Save named arrays; `tensorfile.save` prepares them.
+#[pyfunction]
+#[pyo3(signature = (path, arrays, format, metadata, max_shard_bytes, dtype, progress))]
+#[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.save` only")]
+pub fn save(
+    py: Python<'_>,
+    path: &Bound<'_, PyAny>,
+    arrays: Vec<NamedArray<'_>>,
+    format: Option<&str>,
+    metadata: IndexMap<String, String>,
+    max_shard_bytes: Option<u64>,
+    dtype: Option<&str>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let arrays = NamedArrays::new(&arrays)?;
+    let callback = Callback::new(progress);
+    let mut options = SaveOptions::new().write(WriteOptions::new().metadata(metadata)).progress({
+        let callback = callback.clone();
+        move |progress| callback.tell(progress)
+    });
+    if let Some(name) = format {
+        options = options.format(format_named(name)?);
+    }
+    if let Some(bytes) = max_shard_bytes {
+        options = options.max_shard_bytes(bytes);
+    }
+    let floats = dtype.map(float_named).transpose()?;
+    let to_writer = path.hasattr("write")?;
+    if to_writer && format.is_none() {
+        return Err(PyValueError::new_err("a file object has no extension; `format` names a format"));
+    }
+    let path_name: PathBuf = if to_writer { PathBuf::new() } else { path.extract()? };
+    let writer = PyWriter(path.clone().unbind());
+    let saved = py.detach(|| {
+        let cast = CastView::new(&arrays, |_, info| cast_floats(floats, info));
+        let tensors: &dyn Tensors = if floats.is_some() { &cast } else { &arrays };
+        if to_writer {
+            options.plan("", tensors)?.to_writer(writer, tensors)
+        } else {
+            options.save(&path_name, tensors)
+        }
+    });
+    saved.map_err(|error| callback.to_exception(error, (!to_writer).then_some(&*path_name)))
+}
+
+/// Returns a dtype of floats by its name.
+pub fn float_named(name: &str) -> PyResult<Dtype> {
+    let dtype = name.parse::<Dtype>().ok().filter(|dtype| dtype.is_float());
+    dtype.ok_or_else(|| {
+        let names: Vec<_> = Dtype::ALL.iter().filter(|dtype| dtype.is_float()).map(|dtype| dtype.name()).collect();
+        PyValueError::new_err(format!("`{name}` is not a dtype of floats; they are {}", names.join(", ")))
+    })
+}
+
+/// Returns the dtype that a tensor is cast to: floats are, others are not.
+pub fn cast_floats(floats: Option<Dtype>, info: &TensorInfo) -> Dtype {
+    floats.filter(|_| info.dtype.is_float()).unwrap_or(info.dtype)
+}

@@ -1,0 +1,184 @@
+"""Tensors as numpy arrays."""
+
+import operator
+
+import numpy
+
+# The dtypes of numpy, by those of files.
+DTYPES = {
+    "bool": "?",
+    "i8": "i1",
+    "i16": "i2",
+    "i32": "i4",
+    "i64": "i8",
+    "u8": "u1",
+    "u16": "u2",
+    "u32": "u4",
+    "u64": "u8",
+    "f16": "f2",
+    "f32": "f4",
+    "f64": "f8",
+    "c64": "c8",
+    "c128": "c16",
+    # Their bits.
+    "qint8": "i1",
+    "quint8": "u1",
+    "qint32": "i4",
+    "quint4x2": "u1",
+    "quint2x4": "u1",
+    "bits16": "u2",
+}
+
+# The dtypes of the package ml_dtypes.
+ML_DTYPES = {
+    "bf16": "bfloat16",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e4m3fn": "float8_e4m3fn",
+    "f8_e5m2fnuz": "float8_e5m2fnuz",
+    "f8_e4m3fnuz": "float8_e4m3fnuz",
+    "f8_e8m0": "float8_e8m0fnu",
+}
+
+
+def dtype_of(tensor):
+    """Return the dtype of numpy, and whether elements are packed into bytes of it."""
+    name = tensor.dtype
+    if tensor.is_sparse:
+        raise TypeError(f"tensor `{tensor.name}` is sparse; `data` has its coordinates and values")
+    if tensor.is_unknown:
+        raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {name}; `data` has its bytes")
+    if name in DTYPES:
+        return numpy.dtype(DTYPES[name]), False
+    if name not in ML_DTYPES:
+        # As the package gguf has them.
+        return numpy.dtype("u1"), True
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise TypeError(
+            f"tensor `{tensor.name}`: numpy has no {name}; install ml_dtypes, or use torch.from_dlpack"
+        ) from None
+    return numpy.dtype(getattr(ml_dtypes, ML_DTYPES[name])), False
+
+
+def packed_shape(shape, nbytes):
+    """Return the shape of packed elements as bytes: the last dim is in bytes, if rows are whole bytes."""
+    rows = 1
+    for dim in shape[:-1]:
+        rows *= dim
+    if shape and (rows == 0 or nbytes % rows == 0):
+        return (*shape[:-1], nbytes // rows if rows else 0)
+    return (nbytes,)
+
+
+def view(tensor):
+    """Return a read-only view of the file, or of a copy where the file has no such bytes."""
+    dtype, is_packed = dtype_of(tensor)
+    if is_packed:
+        return numpy.ndarray(packed_shape(tensor.shape, tensor.nbytes), dtype, tensor.data)
+    return numpy.ndarray(tensor.shape, dtype, tensor.data, strides=tensor.strides)
+
+
+def array(tensor, dtype, copy):
+    """Implement `__array__`."""
+    found = owned(tensor) if copy else view(tensor)
+    if dtype is None or found.dtype == dtype:
+        return found
+    if copy is False:
+        raise ValueError(f"tensor `{tensor.name}` has to be copied from {found.dtype} to {dtype}")
+    return found.astype(dtype)
+
+
+def empty(shape, dtype):
+    """Return a new array, and its bytes as a buffer."""
+    if dtype.isbuiltin == 1:
+        found = numpy.empty(shape, dtype)
+        # A buffer has at least one dim.
+        return found, found.reshape(1) if found.ndim == 0 else found
+    # The buffer protocol has no letter for dtypes of ml_dtypes.
+    size = dtype.itemsize
+    for dim in shape:
+        size *= dim
+    flat = numpy.empty(size, "u1")
+    return flat.view(dtype).reshape(shape), flat
+
+
+def owned(tensor):
+    """Return an array of its own, in the memory order of the file."""
+    dtype, is_packed = dtype_of(tensor)
+    if is_packed:
+        found, buffer = empty(packed_shape(tensor.shape, tensor.nbytes), dtype)
+        tensor.read_into(buffer)
+        return found
+    # The outermost dim first, as they are in memory. Dims of one element may be anywhere.
+    strides = tensor.strides
+    order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
+    found, buffer = empty([tensor.shape[dim] for dim in order], dtype)
+    tensor.read_into(buffer)
+    if order == list(range(len(order))):
+        return found
+    return found.transpose([order.index(dim) for dim in range(len(order))])
+
+
+def part(tensor, key):
+    """Read a part of a tensor: integers, slices, `...` and `None`."""
+    dtype, is_packed = dtype_of(tensor)
+    shape = tensor.shape
+    bounds, rest = split(key, shape)
+    sizes = tuple(end - start for start, end in bounds)
+    if is_packed:
+        if shape and rest[-1] != slice(None):
+            raise IndexError(f"tensor `{tensor.name}`: elements of {tensor.dtype} are packed along the last dim")
+        elements = tensor.size
+        nbytes = tensor.nbytes
+        for size in sizes:
+            nbytes *= size
+        sizes = packed_shape(sizes, nbytes // elements if elements else 0)
+    found, buffer = empty(sizes, dtype)
+    tensor._read_part(bounds, buffer)
+    return found[rest] if any(index != slice(None) for index in rest) else found
+
+
+def integer(index):
+    try:
+        if not isinstance(index, (bool, numpy.bool_)):
+            return operator.index(index)
+    except TypeError:
+        pass
+    raise TypeError(
+        f"a tensor is indexed by integers, slices, `...` and `None`, not by {type(index).__name__};"
+        " `numpy.asarray(t)[...]` takes any index"
+    )
+
+
+def split(key, shape):
+    """Split an index into bounds for each dim, and an index of what is between them."""
+    keys = list(key) if isinstance(key, tuple) else [key]
+    dims = sum(index is not None and index is not Ellipsis for index in keys)
+    if dims > len(shape):
+        raise IndexError(f"too many indices: {dims}, but the tensor has {len(shape)} dims")
+    if sum(index is Ellipsis for index in keys) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not any(index is Ellipsis for index in keys):
+        keys.append(Ellipsis)
+    place = next(i for i, index in enumerate(keys) if index is Ellipsis)
+    keys[place : place + 1] = [slice(None)] * (len(shape) - dims)
+    bounds, rest = [], []
+    for index in keys:
+        if index is None:
+            rest.append(None)
+            continue
+        dim = shape[len(bounds)]
+        if isinstance(index, slice):
+            picked = range(*index.indices(dim))
+            low, high = sorted((picked[0], picked[-1])) if picked else (0, -1)
+            bounds.append((low, high + 1))
+            rest.append(slice(None) if picked.step == 1 else slice(None, None, picked.step))
+            continue
+        number = integer(index)
+        if not -dim <= number < dim:
+            raise IndexError(f"index {number} is out of bounds for dim {len(bounds)} with size {dim}")
+        number %= dim
+        bounds.append((number, number + 1))
+        rest.append(0)
+    return bounds, tuple(rest)

@@ -1,0 +1,113 @@
+"""Arrays of all kinds on their way to a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from . import _tensorfile
+from ._types import Path, Writer
+
+# Names in files of the dtypes of ml_dtypes and of torch that have no letter in the buffer protocol.
+DTYPES = {
+    "bfloat16": "bf16",
+    "float8_e5m2": "f8_e5m2",
+    "float8_e4m3fn": "f8_e4m3fn",
+    "float8_e5m2fnuz": "f8_e5m2fnuz",
+    "float8_e4m3fnuz": "f8_e4m3fnuz",
+    "float8_e8m0fnu": "f8_e8m0",
+}
+
+
+def save(
+    path: Path | Writer,
+    tensors: Mapping[str, Any],
+    *,
+    format: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_bytes: int | None = None,
+    dtype: str | None = None,
+    progress: Callable[[int, int], object] | None = None,
+) -> None:
+    """Save a dict of arrays.
+
+    The values are numpy arrays, scalars, torch tensors, tensors of an open file, or anything else with the buffer
+    protocol, `__dlpack__` or `__array__`, in any memory order. The format is that of the extension, or `format`. On
+    success the file is complete and on disk; on failure the old file is unchanged.
+
+    - `path`: a path, or a file object with `write`.
+    - `metadata`: texts by their keys, for formats that have a place for them.
+    - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
+    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
+    - `progress`: a function of the bytes written and their total. An exception from it ends the save.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.safetensors", {"w": numpy.eye(2), "step": 3}, metadata={"epoch": "7"})
+    >>> tensorfile.open("doctest.safetensors").metadata()
+    {'epoch': '7'}
+    """
+    arrays = [(name, *prepared(name, value)) for name, value in tensors.items()]
+    _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, progress)
+
+
+def prepared(name, value):
+    """Return an object with the buffer protocol or `__dlpack__`, and dtype and shape where they are others."""
+    if isinstance(value, _tensorfile.Tensor):
+        if value.is_sparse or value.is_unknown:
+            raise TypeError(f"tensor `{name}` is sparse or of an unknown dtype; `convert` copies it")
+        if value.dtype in DTYPES.values() or value.dtype not in BUFFERED:
+            return value.data, value.dtype, value.shape
+        return value, None, None
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return of_torch(name, value, torch)
+    if isinstance(value, (bool, int, float, complex)) or type(value).__module__ == "numpy" or not is_buffer(value):
+        return of_numpy(name, value)
+    return value, None, None
+
+
+# The dtypes with a letter in the buffer protocol.
+BUFFERED = {
+    *("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128"),
+}
+
+
+def is_buffer(value):
+    if hasattr(value, "__dlpack__"):
+        return True
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def of_numpy(name, value):
+    import numpy
+
+    if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__array__"):
+        raise TypeError(f"tensor `{name}`: cannot save a {type(value).__name__}; a tensor is an array or a number")
+    found = numpy.asarray(value)
+    shape = found.shape
+    # A buffer has at least one dim.
+    found = found.reshape(1) if found.ndim == 0 else found
+    if found.dtype.name in DTYPES:
+        # Shares the bytes, also of arrays in any memory order.
+        return found.view(f"u{found.dtype.itemsize}"), DTYPES[found.dtype.name], shape
+    if found.dtype.kind not in "biufc" or found.dtype.char in "gG":
+        raise TypeError(f"tensor `{name}`: cannot save elements of {found.dtype}")
+    return found if found.dtype.isnative else found.astype(found.dtype.newbyteorder("=")), None, shape
+
+
+def of_torch(name, value, torch):
+    if value.layout != torch.strided:
+        raise TypeError(f"tensor `{name}` is sparse; `to_dense()` makes it dense")
+    found = value.detach().resolve_conj().resolve_neg().cpu()
+    dtype = str(found.dtype).removeprefix("torch.")
+    if dtype in DTYPES:
+        # Not all versions of torch export them.
+        bits = torch.uint8 if found.element_size() == 1 else torch.int16
+        return found.view(bits), DTYPES[dtype], None
+    return found, None, None

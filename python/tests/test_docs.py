@@ -1,0 +1,60 @@
+"""The examples in docstrings, and the names in stubs."""
+
+import doctest
+import importlib
+import inspect
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+import tensorfile
+
+MODULES = ["tensorfile", *(f"tensorfile.{module.name}" for module in pkgutil.iter_modules(tensorfile.__path__))]
+
+
+def documented():
+    """Yield the public functions, classes and modules with their docstrings."""
+    for name in MODULES:
+        if name.rpartition(".")[2].startswith("__"):
+            continue
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            # torch may be missing.
+            continue
+        yield name, module.__doc__
+        for item, value in vars(module).items():
+            if not item.startswith("_") and (inspect.isroutine(value) or inspect.isclass(value)):
+                yield f"{name}.{item}", value.__doc__
+
+
+@pytest.mark.parametrize("name", dict(documented()))
+def test_examples(name):
+    text = dict(documented())[name] or ""
+    test = doctest.DocTestParser().get_doctest(text, {}, name, name, 0)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(test)
+    assert runner.failures == 0
+
+
+def test_public_items_are_documented():
+    for item in tensorfile.__all__:
+        if item not in ("FORMATS", "__version__"):
+            assert getattr(tensorfile, item).__doc__, item
+    for kind in tensorfile.File, tensorfile.Tensor:
+        for item, value in vars(kind).items():
+            assert item.startswith("_") or value.__doc__, (kind, item)
+
+
+@pytest.mark.parametrize("tool", [["mypy", "-p", "tensorfile"], ["mypy.stubtest", "tensorfile._tensorfile"]], ids=" ".join)
+def test_types(tool):
+    pytest.importorskip("mypy")
+    ran = subprocess.run([sys.executable, "-m", *tool], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_readme():
+    readme = pathlib.Path(__file__).parents[1] / "README.md"
+    assert doctest.testfile(str(readme), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0

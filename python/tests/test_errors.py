@@ -1,0 +1,97 @@
+"""Exceptions: their types, and their messages."""
+
+import errno
+import os
+import struct
+
+import numpy as np
+import pytest
+import tensorfile as tf
+
+
+def test_types():
+    assert issubclass(tf.FormatError, ValueError) and issubclass(tf.LimitError, ValueError)
+    assert issubclass(tf.MismatchError, ValueError) and tf.FormatError.__module__ == "tensorfile"
+
+
+def test_errors_of_the_system():
+    with pytest.raises(FileNotFoundError) as raised:
+        tf.open("nothing.ten")
+    assert raised.value.errno == errno.ENOENT and raised.value.filename == "nothing.ten"
+    assert str(raised.value) == "[Errno 2] No such file or directory: 'nothing.ten'"
+    with pytest.raises(FileNotFoundError) as raised:
+        tf.save("no/where.ten", {"w": 1})
+    assert raised.value.filename == "no/where.ten"
+    os.mkdir("folder.ten")
+    for use in (lambda: tf.open("folder.ten")), (lambda: tf.save("folder.ten", {"w": 1})):
+        with pytest.raises(OSError) as raised:
+            use()
+        assert raised.value.errno is not None
+
+
+def test_malformed_files():
+    header = b'{"w":{"dtype":"F32","shape":[4],"data_offsets":[0,99]}}'
+    open("bad.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + bytes(16))
+    with pytest.raises(tf.FormatError) as raised:
+        tf.open("bad.safetensors")
+    assert str(raised.value) == (
+        "bad.safetensors: safetensors: tensor `w`: payload is 99 bytes, but f32[4] takes 16 (at byte 13)"
+    )
+    open("text.bin", "w").write("hello")
+    with pytest.raises(tf.FormatError, match="text.bin: the file's format was not recognized: it begins with `hello`"):
+        tf.open("text.bin")
+    open("empty.bin", "w").close()
+    with pytest.raises(tf.FormatError, match="empty"):
+        tf.open("empty.bin")
+
+
+@pytest.mark.parametrize("format", [format for format in tf.FORMATS if format != "pytorch"])
+def test_damaged_files_raise_nothing_else(format):
+    tf.save("file", {"0": np.arange(12, dtype="f4").reshape(3, 4)}, format=format)
+    content = bytearray(open("file", "rb").read())
+    random = np.random.default_rng(1)
+    for _ in range(400):
+        damaged = content.copy()
+        for _ in range(random.integers(1, 4)):
+            damaged[random.integers(len(damaged))] = random.integers(256)
+        damaged = damaged[: random.integers(len(damaged) + 1)] if random.integers(2) else damaged
+        try:
+            file = tf.open_bytes(damaged, format=format)
+            for tensor in file.values():
+                repr(tensor), tensor.data, tensor.strides
+                np.asarray(tensor), tensor[...], tensor.numpy()
+            str(file), file.metadata(), file.warnings
+        except (ValueError, TypeError, MemoryError):
+            pass
+
+
+def test_pickles_are_not_executed(fixtures):
+    import pickle
+    import zipfile
+
+    class Evil:
+        def __reduce__(self):
+            return (open, ("executed", "w"))
+
+    with zipfile.ZipFile("evil.pt", "w") as archive:
+        archive.writestr("evil/data.pkl", pickle.dumps({"w": Evil()}, protocol=2))
+        archive.writestr("evil/version", "3\n")
+    try:
+        tf.load("evil.pt")
+    except ValueError:
+        pass
+    assert not os.path.exists("executed")
+
+
+def test_a_truncated_file_is_an_error_if_it_is_read():
+    tf.save("file.ten", {"w": np.zeros(100_000)})
+    tensor = tf.open("file.ten", mmap=False)["w"]
+    os.truncate("file.ten", 1000)
+    with pytest.raises(tf.FormatError, match="file.ten: ten: tensor `w`: needs "):
+        tensor.numpy()
+
+
+def test_limits():
+    header = b'{"w":{"dtype":"F32","shape":[' + b",".join([b"1"] * 300) + b'],"data_offsets":[0,4]}}'
+    with pytest.raises(tf.LimitError, match="rank is 300, but the limit is 255"):
+        tf.open_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
