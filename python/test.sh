@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds the Python package, installs it in an environment of its own, and tests it.
 #
-#     python/test.sh [--setup] [PYTEST OPTIONS]
+#     python/test.sh [--setup] [--torch] [PYTEST OPTIONS]
 #
 # The environment is ${CARGO_TARGET_DIR:-target}/python, relative to the root of the repository. With --setup, only the
-# software that the tests need is installed there. Needs Python 3.11 or newer ($PYTHON, or python3).
+# software that the tests need is installed there. With --torch, PyTorch too, which is several GB and without which its
+# tests are skipped. Needs Python 3.11 or newer ($PYTHON, or python3).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,20 +13,38 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 venv=$CARGO_TARGET_DIR/python
 requirements=python/requirements-test.txt
 
+only_setup=no torch=no
+while [[ ${1-} == --setup || ${1-} == --torch ]]; do
+    if [[ $1 == --setup ]]; then only_setup=yes; else torch=yes; fi
+    shift
+done
+
+pip() {
+    "$venv/bin/python" -m pip --disable-pip-version-check --no-input "$@"
+}
+
 # The copy is made last, so that an interrupted installation does not count.
 if ! cmp -s "$requirements" "$venv/requirements-test.txt"; then
     "${PYTHON:-python3}" -m venv --clear "$venv"
-    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: -r "$requirements"
+    pip install --quiet --only-binary :all: -r "$requirements"
+    # Its own tests, which are only in the source distribution.
+    sdist=$(mktemp -d)
+    pip download --quiet --no-deps --no-binary :all: --dest "$sdist" "$(grep '^safetensors==' "$requirements")"
+    tar --extract --gzip --file "$sdist"/safetensors-*.tar.gz --directory "$venv"
+    rm -rf "$sdist"
     cp "$requirements" "$venv/"
 fi
-if [[ ${1-} == --setup ]]; then
+if [[ $torch == yes ]]; then
+    pip install --quiet --only-binary :all: -r tests/interop/requirements-torch.txt
+fi
+if [[ $only_setup == yes ]]; then
     exit
 fi
 
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
 "$venv/bin/python" -m maturin build --quiet --locked --profile dev --manifest-path python/Cargo.toml --out "$wheels"
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --no-index --no-deps --force-reinstall "$wheels"/*.whl
+pip install --quiet --no-index --no-deps --force-reinstall "$wheels"/*.whl
 # Not from the folder of the sources, whose package has no compiled half.
 cd "$wheels"
 "$venv/bin/python" -P -m pytest --config-file "$OLDPWD/python/pyproject.toml" --rootdir "$OLDPWD/python" "$OLDPWD/python/tests" "$@"

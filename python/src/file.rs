@@ -11,6 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
 use tensorfile::file::{Backend, FileTensor};
+use tensorfile::report::WarningKind;
 use tensorfile::{Error, ErrorKind, File, Format, Layout, OpenOptions, TensorInfo};
 
 use crate::errors::to_exception;
@@ -23,6 +24,9 @@ use crate::streams::PyReader;
 /// The format is detected from the content, or else from the name; `format` names it. A directory and the index of a
 /// checkpoint in several files are opened as one file. A file object needs `read` and `seek`.
 ///
+/// `deny` lists kinds of warnings that are errors, such as `left-out` for arrays of objects and other parts of the file
+/// that are not tensors.
+///
 /// Files are mapped into memory, so that tensors are views of the file. A mapped file must not be truncated by other
 /// programs while it is open; `mmap=False` reads it instead. `save` replaces files, so that it never does.
 ///
@@ -34,9 +38,19 @@ use crate::streams::PyReader;
 /// <Tensor 'w' f32[2, 2]>
 /// array([[3., 4.]], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (path, *, format=None, mmap=true))]
-pub fn open(py: Python<'_>, path: &Bound<'_, PyAny>, format: Option<&str>, mmap: bool) -> PyResult<PyFile> {
-    let options = options(format)?.backend(if mmap { Backend::Mapped } else { Backend::Positioned });
+#[pyo3(signature = (path, *, format=None, mmap=true, deny=None))]
+pub fn open(
+    py: Python<'_>,
+    path: &Bound<'_, PyAny>,
+    format: Option<&str>,
+    mmap: bool,
+    deny: Option<Vec<String>>,
+) -> PyResult<PyFile> {
+    let options = options(format)?.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
+        Backend::Mapped
+    } else {
+        Backend::Positioned
+    });
     if path.hasattr("read")? {
         let reader = PyReader(path.clone().unbind());
         let file = py.detach(|| options.from_reader(reader)).map_err(|error| to_exception(error, None))?;
@@ -71,6 +85,16 @@ fn options(format: Option<&str>) -> PyResult<OpenOptions> {
         Some(name) => options.format(format_named(name)?),
         None => options,
     })
+}
+
+fn kinds(names: &[String]) -> PyResult<Vec<WarningKind>> {
+    let kind = |name: &String| {
+        name.parse().map_err(|_| {
+            let names: Vec<_> = WarningKind::ALL.iter().map(|kind| kind.name()).collect();
+            PyValueError::new_err(format!("unknown kind of warnings `{name}`; the kinds are {}", names.join(", ")))
+        })
+    };
+    names.iter().map(kind).collect()
 }
 
 pub fn format_named(name: &str) -> PyResult<&'static Format> {
@@ -396,10 +420,10 @@ impl PyTensor {
         self.file_tensor().info().unknown_dtype().is_some()
     }
 
-    /// Whether the bytes are compressed in the file.
+    /// Whether the file stores the bytes in another form, compressed or big-endian, so that they are always copied.
     #[getter]
-    fn is_compressed(&self) -> bool {
-        self.file_tensor().is_compressed()
+    fn is_encoded(&self) -> bool {
+        self.file_tensor().is_encoded()
     }
 
     /// The bytes, as a read-only `memoryview`, in the order of `strides`.

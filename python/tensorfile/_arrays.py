@@ -40,8 +40,11 @@ ML_DTYPES = {
 }
 
 
-def dtype_of(tensor):
-    """Return the dtype of numpy, and whether elements are packed into bytes of it."""
+def dtype_of(tensor, as_bits=False):
+    """Return the dtype of numpy, and whether elements are packed into bytes of it.
+
+    With `as_bits`, the dtypes of ml_dtypes are integers.
+    """
     name = tensor.dtype
     if tensor.is_sparse:
         raise TypeError(f"tensor `{tensor.name}` is sparse; `data` has its coordinates and values")
@@ -52,6 +55,8 @@ def dtype_of(tensor):
     if name not in ML_DTYPES:
         # As the package gguf has them.
         return numpy.dtype("u1"), True
+    if as_bits:
+        return numpy.dtype("u2" if name == "bf16" else "u1"), False
     try:
         import ml_dtypes
     except ImportError:
@@ -120,9 +125,9 @@ def owned(tensor):
     return found.transpose([order.index(dim) for dim in range(len(order))])
 
 
-def part(tensor, key):
+def part(tensor, key, as_bits=False):
     """Read a part of a tensor: integers, slices, `...` and `None`."""
-    dtype, is_packed = dtype_of(tensor)
+    dtype, is_packed = dtype_of(tensor, as_bits)
     shape = tensor.shape
     bounds, rest = split(key, shape)
     sizes = tuple(end - start for start, end in bounds)

@@ -106,6 +106,8 @@ def of_torch(name, value, torch):
         raise TypeError(f"tensor `{name}` is sparse; `to_dense()` makes it dense")
     found = value.detach().resolve_conj().resolve_neg().cpu()
     dtype = str(found.dtype).removeprefix("torch.")
+    if dtype == "float4_e2m1fn_x2":
+        return found.contiguous().view(torch.uint8), "f4", (*found.shape[:-1], 2 * found.shape[-1])
     if dtype in DTYPES:
         # Not all versions of torch export them.
         bits = torch.uint8 if found.element_size() == 1 else torch.int16

@@ -11,6 +11,7 @@ import sys
 import pytest
 import tensorfile
 
+CONFIG = pathlib.Path(__file__).parents[1] / "pyproject.toml"
 MODULES = ["tensorfile", *(f"tensorfile.{module.name}" for module in pkgutil.iter_modules(tensorfile.__path__))]
 
 
@@ -51,7 +52,7 @@ def test_public_items_are_documented():
 @pytest.mark.parametrize("tool", [["mypy", "-p", "tensorfile"], ["mypy.stubtest", "tensorfile._tensorfile"]], ids=" ".join)
 def test_types(tool):
     pytest.importorskip("mypy")
-    ran = subprocess.run([sys.executable, "-m", *tool], capture_output=True, text=True)
+    ran = subprocess.run([sys.executable, "-m", *tool, f"--{'mypy-' * (tool[0] != 'mypy')}config-file", str(CONFIG)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 

@@ -108,7 +108,7 @@ def test_numpy_reads_ours_and_we_read_theirs():
         write("theirs.npz", **arrays)
         ours = tf.open("theirs.npz")
         assert all(same(np.asarray(ours[name]), arrays[name]) for name in arrays)
-        assert {tensor.is_compressed for tensor in ours.values()} == {write is np.savez_compressed}
+        assert {tensor.is_encoded for tensor in ours.values()} == {write is np.savez_compressed}
     for dtype in types:
         np.save("theirs.npy", arrays[str(dtype)])
         assert same(np.asarray(tf.open("theirs.npy")["0"]), arrays[str(dtype)])

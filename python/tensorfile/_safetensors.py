@@ -1,0 +1,173 @@
+"""The interface of safetensors 0.8, for files of any format: what its faces for numpy and torch share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from . import _tensorfile
+from ._save import save
+from ._types import Path, Reader
+
+# The order of dtypes in files, and their names there.
+NAMES = {
+    "bool": "BOOL",
+    "f4": "F4",
+    "f6_e2m3": "F6_E2M3",
+    "f6_e3m2": "F6_E3M2",
+    "f8_e5m2": "F8_E5M2",
+    "f8_e4m3fn": "F8_E4M3",
+    "f8_e5m2fnuz": "F8_E5M2FNUZ",
+    "f8_e4m3fnuz": "F8_E4M3FNUZ",
+    "f8_e8m0": "F8_E8M0",
+}
+
+
+class SafetensorError(Exception):
+    """The exception of safetensors: a file is malformed, a tensor is missing, or cannot be stored."""
+
+
+@contextlib.contextmanager
+def as_safetensors() -> Iterator[None]:
+    """Raise exceptions of this package as that of safetensors."""
+    try:
+        yield
+    except (ValueError, KeyError) as error:
+        message = error.args[0] if isinstance(error, KeyError) else error
+        raise SafetensorError(str(message)) from error
+
+
+class Part:
+    """A tensor that is read in parts, as `safe_open.get_slice` returns it."""
+
+    def __init__(self, tensor: _tensorfile.Tensor, read: Callable[[_tensorfile.Tensor, Any], Any]) -> None:
+        self._tensor, self._read = tensor, read
+
+    def get_shape(self) -> list[int]:
+        """Return the dims."""
+        return list(self._tensor.shape)
+
+    def get_dtype(self) -> str:
+        """Return the dtype, such as `F32`."""
+        return NAMES.get(self._tensor.dtype, self._tensor.dtype.upper())
+
+    def __getitem__(self, key: Any) -> Any:
+        """Read a part: integers, slices and `...`, within the bounds of the tensor."""
+        if isinstance(key, list):
+            if key:
+                raise SafetensorError("Non empty lists are not implemented")
+            key = slice(0, 0)
+        self._check(key if isinstance(key, tuple) else (key,))
+        with as_safetensors():
+            try:
+                return self._read(self._tensor, key)
+            except IndexError as error:
+                raise SafetensorError(str(error)) from error
+
+    def _check(self, keys: tuple[Any, ...]) -> None:
+        """Refuse bounds outside of the tensor, which arrays of numpy take."""
+        if any(key is Ellipsis or key is None for key in keys):
+            return
+        shape = self.get_shape()
+        for i, (key, dim) in enumerate(zip(keys, shape)):
+            if isinstance(key, int) and key < -dim:
+                raise SafetensorError(f"Invalid index {key} for dimension {i} of size {dim}")
+            first, last = key, key
+            if isinstance(key, slice):
+                first = 0 if key.start is None else key.start
+                last = first if key.stop is None or first >= dim else key.stop - 1
+            if isinstance(last, int) and last >= max(dim, 1):
+                text = ", ".join(map(shown, keys))
+                raise SafetensorError(
+                    f"Error during slicing [{text}] with shape {shape}:"
+                    f" index {last} out of bounds for tensor dimension #{i} of size {dim}"
+                )
+
+
+def shown(key: Any) -> str:
+    if not isinstance(key, slice):
+        return str(key)
+    start, stop = ("" if bound is None else str(bound) for bound in (key.start, key.stop))
+    return f"{start}:{stop}" if key.step is None else f"{start}:{stop}:{key.step}"
+
+
+class safe_open:
+    """Open a tensor file lazily: `safetensors.safe_open`, for files of any format.
+
+    `framework` is `np`, `numpy`, `pt`, `torch` or `pytorch`; `device` is for torch. `filename` is a path or a file object.
+    """
+
+    def __init__(
+        self, filename: Path | Reader, framework: str, device: str | int = "cpu", *, backend: str = "mmap"
+    ) -> None:
+        if framework in ("np", "numpy"):
+            from . import numpy as face
+        elif framework in ("pt", "torch", "pytorch"):
+            from . import torch as face  # type: ignore[no-redef]
+        else:
+            raise SafetensorError(f"unknown framework `{framework}`; the frameworks are numpy and torch")
+        if backend not in ("mmap", "pread"):
+            raise SafetensorError(f"unknown backend `{backend}`; the backends are mmap and pread")
+        self._face, self._device, self._mmap = face, device, backend == "mmap"
+        # The files that torch maps.
+        self._storages: Any = {} if self._mmap else None
+        # A file that was opened for text has the one of its bytes.
+        filename = getattr(filename, "buffer", filename)
+        with as_safetensors():
+            self._file: _tensorfile.File | None = _tensorfile.open(filename, mmap=self._mmap)
+
+    @property
+    def _open(self) -> _tensorfile.File:
+        if self._file is None:
+            raise SafetensorError("File is closed")
+        return self._file
+
+    def __enter__(self) -> safe_open:
+        """Return the file."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the file. Tensors stay valid."""
+        self._open.close()
+        self._file = self._storages = None
+
+    def keys(self) -> list[str]:
+        """Return the names of the tensors, sorted."""
+        return sorted(self._open.keys())
+
+    def offset_keys(self) -> list[str]:
+        """Return the names of the tensors, in the order of the file."""
+        return self._open.keys()
+
+    def metadata(self) -> dict[str, str] | None:
+        """Return the metadata; `None` if there is none."""
+        with as_safetensors():
+            return self._open.metadata() or None
+
+    def get_tensor(self, name: str) -> Any:
+        """Read a tensor."""
+        with as_safetensors():
+            return self._face._tensor(self._open[name], self._device, self._storages)
+
+    def get_tensors(self) -> dict[str, Any]:
+        """Read all tensors."""
+        return self._face._tensors(self._open, self._device, self._mmap)
+
+    def get_slice(self, name: str) -> Part:
+        """Return a tensor that is read in parts, by its index: `[2:4, :]`."""
+        with as_safetensors():
+            tensor = self._open[name]
+        return Part(tensor, lambda tensor, key: self._face._part(tensor, key, self._device))
+
+
+def save_as_safetensors(path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> None:
+    """Save tensors in the order of safetensors: by dtype, and then by name."""
+    with as_safetensors():
+        save(path, dict(sorted(tensors.items())), format="safetensors", metadata=metadata)
+
+
+def is_bytes(content: object) -> bool:
+    """Return whether the content is that of a file, and not its name."""
+    return not isinstance(content, (str, os.PathLike)) and not hasattr(content, "read")

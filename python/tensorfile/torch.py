@@ -1,0 +1,316 @@
+"""The functions of `safetensors.torch`, for files of any format, and a `load` that also reads checkpoints of PyTorch.
+
+    from tensorfile.torch import load, load_file, safe_open, save_file
+
+    state_dict = load("pytorch_model.bin")      # executes nothing in the file
+    save_file(state_dict, "model.safetensors")
+
+Other than those of safetensors, they save strided tensors right, take `bytearray` and `memoryview`, and files get the
+mode of the umask.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+
+from . import _arrays, _tensorfile
+from ._safetensors import SafetensorError, as_safetensors, is_bytes, safe_open, save_as_safetensors
+from ._types import Path, Reader
+
+__all__ = [
+    "SafetensorError",
+    "load",
+    "load_file",
+    "load_model",
+    "safe_open",
+    "save",
+    "save_file",
+    "save_model",
+]
+
+# The dtypes of torch, by those of files. Others, as the blocks of GGUF, are bytes.
+_DTYPES = {
+    "bool": "bool",
+    "i8": "int8",
+    "i16": "int16",
+    "i32": "int32",
+    "i64": "int64",
+    "u8": "uint8",
+    "u16": "uint16",
+    "u32": "uint32",
+    "u64": "uint64",
+    "f16": "float16",
+    "bf16": "bfloat16",
+    "f32": "float32",
+    "f64": "float64",
+    "f8_e5m2": "float8_e5m2",
+    "f8_e4m3fn": "float8_e4m3fn",
+    "f8_e5m2fnuz": "float8_e5m2fnuz",
+    "f8_e4m3fnuz": "float8_e4m3fnuz",
+    "f8_e8m0": "float8_e8m0fnu",
+    "f4": "float4_e2m1fn_x2",
+    "c64": "complex64",
+    "c128": "complex128",
+    "qint8": "int8",
+    "quint8": "uint8",
+    "qint32": "int32",
+    "bits16": "int16",
+}
+
+
+def save_file(
+    tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Save a dict of tensors as a safetensors file, whatever its extension.
+
+    Tensors that share memory are refused, as by safetensors: `save_model` saves them once.
+    """
+    _check(tensors)
+    save_as_safetensors(filename, tensors, metadata)
+
+
+def save(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of a safetensors file of a dict of tensors."""
+    _check(tensors)
+    out = io.BytesIO()
+    save_as_safetensors(out, tensors, metadata)
+    return out.getvalue()
+
+
+def load_file(filename: Path, device: str | int = "cpu", *, backend: str = "mmap") -> dict[str, torch.Tensor]:
+    """Load a file of any format into tensors.
+
+    With the backend `mmap`, tensors on the CPU are mapped: a page is read when it is first used, and changing a tensor
+    does not change the file.
+    """
+    with safe_open(filename, framework="pt", device=device, backend=backend) as file:
+        return file.get_tensors()
+
+
+def load(
+    f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool = True
+) -> dict[str, torch.Tensor]:
+    """Load what `safetensors.torch.load` and `torch.load` take, into a dict of tensors.
+
+    - The bytes of a file, such as a `bytearray` or a `memoryview`.
+    - A path or a file object: `.pt`, `.pth`, `.bin`, `.safetensors` or any other format. The names of nested dicts are
+      joined by dots. Nothing in the file is executed, so `weights_only=False` is refused.
+
+    `map_location` is a device. `mmap=False` reads the file instead of mapping it.
+    """
+    if not weights_only:
+        raise ValueError("weights_only=False would execute the file, which this function never does; use torch.load")
+    if map_location is not None and not isinstance(map_location, (str, int, torch.device)):
+        raise TypeError(f"map_location is a device, not a {type(map_location).__name__}")
+    device = "cpu" if map_location is None else map_location
+    if is_bytes(f):
+        with as_safetensors():
+            file = _tensorfile.open_bytes(f)
+    else:
+        file = _tensorfile.open(f, mmap=mmap)
+    with file:
+        return _tensors(file, device, mmap)
+
+
+def save_model(
+    model: torch.nn.Module,
+    filename: str,
+    metadata: Mapping[str, str] | None = None,
+    force_contiguous: bool = True,
+) -> None:
+    """Save the state dict of a model. Of tensors that share memory one is saved, and named in the metadata of the others.
+
+    `force_contiguous` is that of safetensors, and has no effect: tensors in any memory order are saved right.
+    """
+    state = model.state_dict()
+    entries = dict(metadata or {})
+    for kept, removed in _remove_duplicate_names(state).items():
+        for name in removed:
+            entries.setdefault(name, kept)
+            del state[name]
+    save_file(state, filename, entries)
+
+
+def load_model(
+    model: torch.nn.Module,
+    filename: Path,
+    strict: bool = True,
+    device: str | int = "cpu",
+    *,
+    backend: str = "mmap",
+) -> tuple[set[str], list[str]]:
+    """Load a file into a model, and return the missing and unexpected names. If `strict`, there must be none."""
+    state = load_file(filename, device, backend=backend)
+    shared = _remove_duplicate_names(model.state_dict(), preferred_names=state)
+    missing, unexpected = model.load_state_dict(state, strict=False)
+    absent = set(missing)
+    for name in (name for names in shared.values() for name in names):
+        if name in absent:
+            # It shares the memory of a tensor that was loaded.
+            absent.remove(name)
+        else:
+            unexpected.append(name)
+    if strict and (absent or unexpected):
+        lines = [f"Error(s) in loading state_dict for {type(model).__name__}:"]
+        for what, names in ("Missing", absent), ("Unexpected", unexpected):
+            if names:
+                listed = ", ".join(f'"{name}"' for name in sorted(names))
+                lines.append(f"    {what} key(s) in state_dict: {listed}")
+        raise RuntimeError("\n".join(lines))
+    return absent, unexpected
+
+
+def storage_ptr(tensor: torch.Tensor) -> int:
+    """Return the address of the storage of a tensor."""
+    return tensor.untyped_storage().data_ptr()
+
+
+def storage_size(tensor: torch.Tensor) -> int:
+    """Return the bytes of the storage of a tensor."""
+    return tensor.untyped_storage().nbytes()
+
+
+def _check(tensors: object) -> None:
+    """Refuse what safetensors refuses, but for tensors in another memory order."""
+    if not isinstance(tensors, Mapping):
+        raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise ValueError(f"Key `{name}` is invalid, expected torch.Tensor but received {type(tensor)}")
+    sparse = [name for name, tensor in tensors.items() if tensor.layout != torch.strided]
+    if sparse:
+        raise ValueError(
+            f"You are trying to save a sparse tensors: `{sparse}` which this library does not support. You can make it a"
+            " dense tensor before saving with `.to_dense()` but be aware this might make a much larger file than needed."
+        )
+    shared = [names for names in _find_shared_tensors(tensors) if len(names) > 1]
+    if shared:
+        raise RuntimeError(
+            f"Some tensors share memory, and would be stored several times: {shared}. `save_model` stores them once."
+        )
+
+
+def _end_ptr(tensor: torch.Tensor) -> int:
+    """Return the address after the last element."""
+    if tensor.numel() == 0:
+        return tensor.data_ptr()
+    last = sum((dim - 1) * stride for dim, stride in zip(tensor.shape, tensor.stride()))
+    return tensor.data_ptr() + (last + 1) * tensor.element_size()
+
+
+def _is_complete(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor has all bytes of its storage."""
+    return (
+        tensor.data_ptr() == storage_ptr(tensor) and tensor.numel() * tensor.element_size() == storage_size(tensor)
+    )
+
+
+def _find_shared_tensors(tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
+    """Group the names of tensors by common bytes. Tensors in parts of one storage are in groups of their own."""
+    storages: dict[tuple[Any, ...], list[str]] = {}
+    for name, tensor in tensors.items():
+        if tensor.device.type != "meta" and storage_ptr(tensor) != 0 and storage_size(tensor) != 0:
+            key = (tensor.device, storage_ptr(tensor), storage_size(tensor))
+            storages.setdefault(key, []).append(name)
+    groups: list[set[str]] = []
+    for names in storages.values():
+        end = 0
+        for name in sorted(names, key=lambda name: tensors[name].data_ptr()):
+            if end > tensors[name].data_ptr():
+                groups[-1].add(name)
+            else:
+                groups.append({name})
+            end = max(end, _end_ptr(tensors[name]))
+    return groups
+
+
+def _remove_duplicate_names(
+    tensors: Mapping[str, torch.Tensor],
+    *,
+    preferred_names: Iterable[str] = (),
+    discard_names: Iterable[str] = (),
+) -> dict[str, list[str]]:
+    """Choose one name of each group with common bytes, and list the others under it."""
+    preferred, discarded = set(preferred_names), set(discard_names)
+    removed = {}
+    for names in _find_shared_tensors(tensors):
+        complete = sorted(name for name in names if _is_complete(tensors[name]))
+        if not complete:
+            if len(names) == 1:
+                continue
+            raise RuntimeError(f"none of the tensors {sorted(names)}, which share memory, has all of it")
+        best = [name for name in complete if name in preferred] or [n for n in complete if n not in discarded] or complete
+        others = sorted(names - {best[0]})
+        if others:
+            removed[best[0]] = others
+    return removed
+
+
+def _tensors(file: _tensorfile.File, device: Any, mmap: bool) -> dict[str, torch.Tensor]:
+    storages: _Storages | None = {} if mmap else None
+    with as_safetensors():
+        return {name: _tensor(tensor, device, storages) for name, tensor in file.items()}
+
+
+# The files that are mapped, by their paths.
+_Storages = dict[str, torch.UntypedStorage]
+
+
+def _tensor(tensor: _tensorfile.Tensor, device: Any, storages: _Storages | None) -> torch.Tensor:
+    """Return a tensor that may be changed: mapped privately, if the file has its bytes, or read."""
+    found = None if storages is None else _mapped(tensor, storages)
+    if found is None:
+        flat = torch.empty(tensor.nbytes, dtype=torch.uint8)
+        tensor.read_into(flat.numpy())
+        found = _shaped(flat, tensor)
+    return found if str(device) == "cpu" else found.to(device)
+
+
+def _mapped(tensor: _tensorfile.Tensor, storages: _Storages) -> torch.Tensor | None:
+    dtype = _dtype(tensor)
+    # Bytes of bools are checked, which only reading does.
+    if tensor.path is None or tensor.is_encoded or tensor.nbytes == 0 or dtype == torch.bool:
+        return None
+    if tensor.offset % dtype.itemsize:
+        return None
+    path = os.fspath(tensor.path)
+    if path not in storages:
+        # Private: pages that are changed are copied first, and the file stays as it is.
+        storages[path] = torch.UntypedStorage.from_file(path, shared=False, nbytes=os.path.getsize(path))
+    flat = torch.empty(0, dtype=torch.uint8)
+    flat.set_(storages[path], tensor.offset, (tensor.nbytes,), (1,))
+    return _shaped(flat, tensor)
+
+
+def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:
+    if tensor.is_sparse:
+        raise TypeError(f"tensor `{tensor.name}` is sparse; `data` has its coordinates and values")
+    if tensor.is_unknown:
+        raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {tensor.dtype}; `data` has its bytes")
+    name = _DTYPES.get(tensor.dtype, "uint8")
+    dtype = getattr(torch, name, None)
+    if dtype is None:
+        raise TypeError(f"tensor `{tensor.name}`: this version of torch has no {name}")
+    return dtype
+
+
+def _shaped(flat: torch.Tensor, tensor: _tensorfile.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor in its dtype, shape and strides."""
+    dtype = _dtype(tensor)
+    found = flat.view(dtype)
+    if tensor.strides is None:
+        return found.reshape(_arrays.packed_shape(tensor.shape, tensor.nbytes))
+    return found.as_strided(tensor.shape, [stride // dtype.itemsize for stride in tensor.strides], found.storage_offset())
+
+
+def _part(tensor: _tensorfile.Tensor, key: Any, device: Any) -> torch.Tensor:
+    import numpy as np
+
+    bits = np.asarray(_arrays.part(tensor, key, as_bits=True))
+    found = torch.from_numpy(np.ascontiguousarray(bits).reshape(-1).view("u1")).view(_dtype(tensor))
+    return found.reshape(bits.shape).to(device)

@@ -1,0 +1,152 @@
+"""`tensorfile.numpy`: the functions of safetensors, and what safetensors 0.8 gets wrong."""
+
+import os
+import pathlib
+import stat
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+from tensorfile.numpy import SafetensorError, load, load_file, safe_open, save, save_file
+
+ARRAYS = {"b": np.arange(6, dtype="i4").reshape(2, 3), "a": np.float64([1, 2]), "c": np.bool([1, 0]), "s": np.array(3)}
+
+
+def same(found, expected):
+    return found.keys() == expected.keys() and all(
+        found[name].dtype == expected[name].dtype and np.array_equal(found[name], expected[name]) for name in expected
+    )
+
+
+def test_same_bytes_as_safetensors():
+    for metadata in None, {"format": "np"}:
+        assert save(ARRAYS, metadata) == safetensors.numpy.save(ARRAYS, metadata)
+        save_file(ARRAYS, "ours", metadata)
+        safetensors.numpy.save_file(ARRAYS, "theirs", metadata)
+        assert open("ours", "rb").read() == open("theirs", "rb").read()
+        assert same(load_file("theirs"), ARRAYS) and same(safetensors.numpy.load_file("ours"), ARRAYS)
+
+
+def test_safe_open_has_the_same_answers():
+    save_file(ARRAYS, "file.safetensors", {"k": "v"})
+    with safe_open("file.safetensors", "np") as ours, safetensors.safe_open("file.safetensors", "np") as theirs:
+        assert ours.keys() == theirs.keys() and ours.offset_keys() == theirs.offset_keys()
+        assert ours.metadata() == theirs.metadata() == {"k": "v"}
+        assert same(ours.get_tensors(), theirs.get_tensors())
+        for name in ARRAYS:
+            assert same({"": ours.get_tensor(name)}, {"": theirs.get_tensor(name)})
+            one, other = ours.get_slice(name), theirs.get_slice(name)
+            assert one.get_shape() == other.get_shape() and one.get_dtype() == other.get_dtype()
+        one, other = ours.get_slice("b"), theirs.get_slice("b")
+        for key in np.s_[:], np.s_[1], np.s_[:, 1:], np.s_[..., 2], np.s_[0, -1], (), []:
+            assert np.array_equal(one[key], other[key]), key
+        for key in np.s_[2], np.s_[:3], np.s_[0, 3], np.s_[0, -4], [0], np.s_[:, 5:9]:
+            with pytest.raises(safetensors.SafetensorError) as expected:
+                other[key]
+            with pytest.raises(SafetensorError) as raised:
+                one[key]
+            assert str(raised.value) == str(expected.value)
+        with pytest.raises(SafetensorError, match="missing tensor `x`"):
+            ours.get_tensor("x")
+    with pytest.raises(SafetensorError, match="File is closed"):
+        ours.keys()
+    save_file(ARRAYS, "file.safetensors")
+    assert safe_open("file.safetensors", "numpy", backend="pread").metadata() is None
+
+
+def test_refused_calls():
+    save_file(ARRAYS, "file.safetensors")
+    for arguments, message in [
+        (("tf",), "unknown framework `tf`; the frameworks are numpy and torch"),
+        (("np", "cpu", "mlx"), "unknown backend `mlx`; the backends are mmap and pread"),
+    ]:
+        with pytest.raises(SafetensorError, match=message):
+            safe_open("file.safetensors", *arguments[:2], **dict(zip(["backend"], arguments[2:])))
+    with pytest.raises(SafetensorError, match="cannot store c128"):
+        save({"a": np.zeros(2, "c16")})
+    with pytest.raises(SafetensorError, match="the file's format was not recognized: it begins with `abc`"):
+        load(b"abc")
+    with pytest.raises(FileNotFoundError):
+        load_file("nothing")
+
+
+def test_column_major_and_strided_arrays():
+    # safetensors 0.8 writes the memory of an array, whatever its order: issue 825.
+    columns = np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3))
+    strided = np.arange(20, dtype="f4")[::2]
+    found = load(save({"columns": columns, "strided": strided}))
+    assert found["columns"].tolist() == columns.tolist() and found["strided"].tolist() == strided.tolist()
+    theirs = safetensors.numpy.load(safetensors.numpy.save({"columns": columns}))
+    assert theirs["columns"].tolist() != columns.tolist()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="modes")
+def test_files_get_the_mode_of_the_umask():
+    # Issue 782 of safetensors.
+    old = os.umask(0o002)
+    try:
+        save_file(ARRAYS, "file.safetensors")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(os.stat("file.safetensors").st_mode) == 0o664
+
+
+def test_bytearray_and_memoryview():
+    # Issue 529 of safetensors.
+    content = save(ARRAYS)
+    for data in content, bytearray(content), memoryview(content), np.frombuffer(content, "u1"):
+        found = load(data)
+        assert same(found, ARRAYS) and all(array.flags.writeable for array in found.values())
+
+
+def test_offset_of_a_tensor():
+    # Issue 569 of safetensors.
+    import tensorfile
+
+    save_file(ARRAYS, "file.safetensors")
+    tensor = tensorfile.open("file.safetensors")["b"]
+    assert open("file.safetensors", "rb").read()[tensor.offset :][: tensor.nbytes] == ARRAYS["b"].tobytes()
+
+
+def test_dtypes_that_safetensors_leaves_to_torch():
+    arrays = {"a": np.ones(3, ml_dtypes.bfloat16), "b": np.ones((2, 2), ml_dtypes.float8_e4m3fn)}
+    found = load(save(arrays))
+    assert same(found, arrays)
+    save_file(arrays, "file.safetensors")
+    with safe_open("file.safetensors", "np") as file:
+        assert file.get_slice("a")[1:].dtype == ml_dtypes.bfloat16
+        assert file.get_slice("b").get_dtype() == "F8_E4M3"
+
+
+def test_other_formats():
+    np.savez("file.npz", **ARRAYS)
+    assert same(load_file("file.npz"), ARRAYS)
+    with safe_open("file.npz", "np") as file:
+        assert file.get_slice("b")[:, 1].tolist() == [1, 4]
+
+
+def test_load_as_numpy_does():
+    np.save("file.npy", ARRAYS["b"])
+    np.savez("stored.npz", **ARRAYS)
+    np.savez_compressed("packed.npz", **ARRAYS)
+    for mode in None, "r":
+        assert np.array_equal(load("file.npy", mode), ARRAYS["b"])
+        assert np.array_equal(load(pathlib.Path("file.npy"), mmap_mode=mode), ARRAYS["b"])
+        for name in "stored.npz", "packed.npz":
+            found = load(name, mmap_mode=mode)
+            assert same(found, ARRAYS) and found["b"].flags.writeable == (mode is None)
+        with open("stored.npz", "rb") as file:
+            assert same(load(file, mmap_mode=mode), ARRAYS)
+    assert load("stored.npz", mmap_mode="r")["b"].base is not None
+    with pytest.raises(ValueError, match="unknown mmap_mode `w\\+`; views are read-only, `r`"):
+        load("file.npy", mmap_mode="w+")
+
+
+def test_object_arrays_are_refused_by_name():
+    np.save("file.npy", np.array([{}], dtype=object), allow_pickle=True)
+    np.savez("file.npz", good=np.arange(3), bad=np.array([{}], dtype=object))
+    for name, tensor in ("file.npy", "`0`"), ("file.npz", "`bad`"):
+        for mode in None, "r":
+            with pytest.raises(ValueError, match=f"{name}: .*{tensor}, '|O'"):
+                load(name, mmap_mode=mode)
