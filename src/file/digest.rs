@@ -60,10 +60,11 @@ impl FileTensor<'_> {
         digester.finish().map_err(|invalid| self.locate(invalid))
     }
 
-    /// Hashes the payload in parts, if it is stored as it is and not in memory.
+    /// Hashes the payload in parts, if it is stored as it is, and neither in memory nor in a source.
     fn hash_in_parts(&self, digester: &mut TensorDigester, progress: &mut dyn FnMut(u64)) -> Option<Result<()>> {
         let (entry, storage) = (self.entry(), &self.file.storage);
-        if entry.has_codec() || entry.has_checksum() || self.bytes().is_some() {
+        let is_source = storage.is_source(entry.start());
+        if is_source || entry.has_codec() || entry.has_checksum() || self.bytes().is_some() {
             return None;
         }
         let len = usize::try_from(self.payload_bytes()).ok()?;

@@ -9,10 +9,10 @@ mod edit;
 mod in_order;
 mod load;
 mod open;
+mod read_plan;
 mod save;
 #[cfg(feature = "shards")]
 mod shards;
-mod slice;
 mod tensor;
 mod warnings;
 
@@ -45,6 +45,7 @@ pub use byte_map::{ByteMap, is_aligned};
 pub use edit::MetadataEdit;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
+pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
 pub use tensor::FileTensor;
 
@@ -464,8 +465,8 @@ impl File {
 
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// The index is compared with `T` first, before any payload is read. If all payloads together have up to 16 MiB and
-    /// no progress is reported, this happens only after the first mismatch.
+    /// The index is compared with `T` first, before any payload is read. If all payloads together have up to 16 MiB, are
+    /// not in a [source of ranges](ReadRanges), and no progress is reported, this happens only after the first mismatch.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -530,9 +531,8 @@ impl File {
     /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`],
     /// the value is partly old and partly new.
     pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
-        let ranges = self.check(&T::schema(), Some(&*value))?;
-        let count = self.count(&ranges);
-        self.load_index(Cow::Borrowed(&self.index), count, node_of::<T>, &mut |source| {
+        let loaded = self.check(&T::schema(), Some(&*value))?;
+        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), node_of::<T>, &mut |source| {
             value.reload(source, &FieldAttrs::NONE)
         })
     }
@@ -635,8 +635,8 @@ impl File {
     /// As [`load`](Self::load).
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
         let mut value = None;
-        let ranges: Vec<_> = self.tensors().map(|tensor| tensor.range()).collect();
-        self.read(Cow::Borrowed(&self.index), self.count(&ranges), &mut |deserializer| {
+        let all: Vec<usize> = (0..self.len()).collect();
+        self.read(Cow::Borrowed(&self.index), Some(&all), &mut |deserializer| {
             deserializer.read_whole(&mut |deserializer| {
                 value = Some(T::deserialize(deserializer)?);
                 Ok(())
@@ -645,42 +645,23 @@ impl File {
         Ok(value.expect("the value was deserialized"))
     }
 
-    /// Returns the byte ranges that loading `T` reads, in the order of reading. Offsets are from the start of the file;
-    /// of shards, from the start of the first one.
-    ///
-    /// ```
-    /// use ndarray::{Array1, array};
-    /// use tensorfile::{File, TensorFile, TensorMap, ten};
-    ///
-    /// #[derive(TensorFile)]
-    /// #[tensor(allow_unknown)]
-    /// struct Model {
-    ///     b: Array1<f32>,
-    /// }
-    ///
-    /// let map = TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]);
-    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
-    /// assert_eq!(file.ranges::<Model>(), [file.get("b")?.range()]);
-    /// # Ok::<(), tensorfile::Error>(())
-    /// ```
-    #[must_use]
-    pub fn ranges<T: TensorFile>(&self) -> Vec<Range<u64>> {
-        self.compare::<T>().payloads
-    }
-
-    /// Reads a value from the tensors of an index of this file. `read` stores it.
+    /// Reads a value from the tensors of an index of this file. `read` stores it. `loaded` are the positions of the tensors
+    /// that it reads, in that order, if they are known. They are counted, and a source is asked for many of them together.
     fn read<'f>(
         &'f self,
         index: Cow<'f, Index>,
-        count: Option<ProgressCount<'f>>,
+        loaded: Option<&[usize]>,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let reader = Reader::with_index(
-            ReaderStorage::Boxed(Box::new(FileReader::new(&self.storage))),
-            index,
-            self.limits.clone(),
-        );
-        let reader = reader.counting(count);
+        let mut file = FileReader::new(&self.storage);
+        if self.has_sources() {
+            match loaded {
+                Some(loaded) => loaded.iter().for_each(|i| self.index.entry(*i).announce(&mut file)),
+                None => (0..index.len()).for_each(|i| index.entry(i).announce(&mut file)),
+            }
+        }
+        let reader = Reader::with_index(ReaderStorage::Boxed(Box::new(file)), index, self.limits.clone());
+        let reader = reader.counting(loaded.and_then(|loaded| self.count(loaded)));
         let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))
@@ -688,21 +669,26 @@ impl File {
 
     /// Loads a value of type `node`. A mismatch is found by comparing both, without reading.
     fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
-        if self.progress.is_none() && self.is_small() {
+        if self.progress.is_none() && !self.has_sources() && self.is_small() {
             // Comparing takes as long as reading, and is only needed to say what does not fit.
             return match self.load_index(Cow::Borrowed(&self.index), None, node, load) {
                 Ok(()) => Ok(()),
                 Err(error) => Err(self.check(&Schema::new(node()), None).err().unwrap_or(error)),
             };
         }
-        let ranges = self.check(&Schema::new(node()), None)?;
-        let count = self.count(&ranges);
-        self.load_index(Cow::Borrowed(&self.index), count, node, load)
+        let loaded = self.check(&Schema::new(node()), None)?;
+        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), node, load)
     }
 
-    /// Begins to count the bytes of ranges, if a listener wants to know.
-    fn count(&self, ranges: &[Range<u64>]) -> Option<ProgressCount<'_>> {
-        let bytes = || ranges.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+    /// Returns whether payloads are read from sources of ranges, which take long to answer.
+    fn has_sources(&self) -> bool {
+        self.index.len() > 0 && self.storage.is_source(self.index.entry(0).start())
+    }
+
+    /// Begins to count the bytes of the payloads of tensors, given by position, if a listener wants to know.
+    fn count(&self, loaded: &[usize]) -> Option<ProgressCount<'_>> {
+        let ranges = || loaded.iter().map(|i| self.index.entry(*i).range());
+        let bytes = || ranges().map(|range| range.end - range.start).fold(0, u64::saturating_add);
         self.progress.as_ref().map(|listener| listener.count(bytes()))
     }
 
@@ -710,11 +696,11 @@ impl File {
     fn load_index<'f>(
         &'f self,
         index: Cow<'f, Index>,
-        count: Option<ProgressCount<'f>>,
+        loaded: Option<&[usize]>,
         node: fn() -> Node,
         load: LoadFrom<'_, 'f>,
     ) -> Result<()> {
-        self.read(index, count, &mut |deserializer| deserializer.load_with(node, load))
+        self.read(index, loaded, &mut |deserializer| deserializer.load_with(node, load))
     }
 
     /// Returns whether the payloads are small enough to be read before the comparison with a type.
@@ -778,11 +764,11 @@ impl File {
         compare_like(schema, &self.index, MetadataSource::OfFile(self), value)
     }
 
-    /// Compares the index with a schema, and with a value. Returns the ranges to be read.
-    fn check(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Result<Vec<Range<u64>>> {
-        let Comparison { report, payloads, .. } = self.compare_like(schema, value);
+    /// Compares the index with a schema, and with a value. Returns the positions of the tensors to be read, in that order.
+    fn check(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Result<Vec<usize>> {
+        let Comparison { report, loaded, .. } = self.compare_like(schema, value);
         if report.is_ok() {
-            return Ok(payloads);
+            return Ok(loaded);
         }
         Err(self.place(ErrorKind::Load(Box::new(report)).into()))
     }

@@ -9,14 +9,13 @@ use std::path::Path;
 use ndarray::{Array, Dimension};
 
 use super::File;
-use super::slice::TensorSlice;
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
+use crate::fetch::{ReadPiece, TensorSlice, read_pieces};
 use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::read::{Entry, Index, check_sum};
 use crate::storage::FileReader;
 use crate::tensor::{
-    Buffer, Dtype, Element, InvalidTensor, Layout, Shape, Tensor, TensorInfo, TensorView, are_bools, check_payload,
-    write_row_major,
+    Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, are_bools, check_payload, write_row_major,
 };
 
 /// A tensor of an open [`File`]: its entry in the index, and access to its bytes.
@@ -449,51 +448,25 @@ impl<'f> FileTensor<'f> {
     }
 
     fn read_part(&self, ranges: &[Range<usize>]) -> Result<Tensor> {
-        self.check_known()?;
-        let part = TensorSlice::new(self.info(), ranges)?;
-        let info = TensorInfo::new(self.dtype(), part.shape());
-        let len = info.payload_bytes().expect("a part is no larger than the whole");
-        if let Some(codec) = self.entry().codec() {
-            if info == *self.info() {
-                return self.read();
-            }
-            if codec.moves_elements() {
-                // A few bytes of a file can state any length, so memory is taken after as much was decoded.
-                let bounds = part.bounds();
-                self.check_memory(bounds.len().saturating_add(len))?;
-                let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
-                let mut buffer = self.zeros(&info, len)?;
-                part.copy_from(&decoded, bounds.start, &mut buffer);
-                return Ok(Tensor::from_checked(info, buffer));
-            }
-            let start = self.span().start;
-            if self.file.storage.len() < self.span().end {
-                // Reports a truncated payload before allocating the part.
-                return self.read();
-            }
-            let mut buffer = self.zeros(&info, len)?;
-            part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
-            codec.swap(&mut buffer);
-            return Ok(Tensor::from_checked(info, buffer));
+        let piece = ReadPiece::part(self.entry(), Cow::Borrowed(ranges))?;
+        if piece.is_whole() && !matches!(self.layout(), Layout::DimOrder(_)) {
+            return self.read();
         }
-        let mut buffer = self.zeros(&info, len)?;
-        if let Some(bytes) = self.bytes() {
-            part.copy(bytes?, &mut buffer);
-        } else {
-            let start = self.span().start;
-            part.read(&mut |offset, bytes| self.file.storage.read_at(start + offset as u64, bytes), &mut buffer)?;
+        let len = piece.bytes().expect("a part is no larger than the whole");
+        if self.entry().codec().is_some_and(|codec| codec.moves_elements()) && !piece.is_whole() {
+            // The memory of the part is taken after as much was decoded.
+            let part = TensorSlice::new(self.info(), Cow::Borrowed(ranges))?;
+            let bounds = part.bounds();
+            self.check_memory(bounds.len().saturating_add(len))?;
+            let decoded = self.entry().decode(&self.file.storage, bounds.start as u64..bounds.end as u64)?;
+            let mut buffer = self.zeros(piece.info(), len)?;
+            part.copy_from(&decoded, bounds.start, &mut buffer);
+            return Ok(Tensor::from_checked(piece.info().clone(), buffer));
         }
-        if let Err(invalid) = self.entry().normalize(&mut buffer, 0) {
-            return Err(self.locate_in_part(&part, invalid));
-        }
-        Ok(Tensor::from_checked(info, buffer))
-    }
-
-    /// Returns the error for an element of a part. It names the element's place in the whole tensor.
-    #[cold]
-    fn locate_in_part(&self, part: &TensorSlice<'_>, invalid: InvalidTensor) -> Error {
-        let InvalidTensor::Value { dtype, element, found } = invalid else { return self.locate(invalid) };
-        self.locate(InvalidTensor::Value { dtype, element: part.place_in_payload(element), found })
+        let mut buffer = self.zeros(piece.info(), len)?;
+        let read = read_pieces(&self.file.storage, &[(&piece, 0..len)], &mut buffer, &mut |_| Ok(()));
+        read.map_err(|(_, error)| error)?;
+        Ok(Tensor::from_checked(piece.info().clone(), buffer))
     }
 
     /// Returns whether elements could become invalid after they were checked: only bytes of `bool` can.

@@ -1,7 +1,6 @@
 //! Compares a type with a file: loads it without making a value, and collects all differences.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use super::findings::{Findings, Like};
 use super::{At, Finder, MetadataSource};
@@ -17,8 +16,8 @@ use crate::tensor::TensorInfo;
 pub(crate) struct Comparison {
     pub(crate) report: LoadReport,
     pub(crate) taken: Vec<bool>,
-    /// The payloads to load, in the order of reading.
-    pub(crate) payloads: Vec<Range<u64>>,
+    /// The positions of the tensors to load, in the order of reading.
+    pub(crate) loaded: Vec<usize>,
 }
 
 /// Compares a type with the tensors and the metadata of a file. No payload is read.
@@ -47,9 +46,8 @@ pub(crate) fn compare_like(
         Ok(()) => findings.end_like(),
         Err(error) => findings.refuse(&error),
     }
-    let payloads = findings.loaded.iter().map(|&at| index.entry(at).range()).collect();
-    let taken = std::mem::take(&mut findings.taken);
-    Comparison { report: findings.report(index.len()), taken, payloads }
+    let (taken, loaded) = (std::mem::take(&mut findings.taken), findings.loaded.clone());
+    Comparison { report: findings.report(index.len()), taken, loaded }
 }
 
 impl Finder<'_> {

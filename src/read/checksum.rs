@@ -11,12 +11,20 @@ pub(crate) struct Sum(Option<(MemberSum, u64)>);
 impl Sum {
     /// Begins the checksum of a payload: reads what it covers before the payload.
     pub(crate) fn of(entry: &Entry<'_>, file: &mut dyn ReadAt) -> Result<Self> {
-        let Some(stored) = entry.stored() else { return Ok(Self(None)) };
-        let (start, payload) = (entry.needed_from(), entry.range().start);
-        let (mut sum, mut head) = (MemberSum::new(stored), Vec::new());
-        Cursor::new(file, start).append(payload - start, &mut head)?;
-        sum.update(&head);
-        Ok(Self(Some((sum, start))))
+        let (start, payload, mut head) = (entry.needed_from(), entry.range().start, Vec::new());
+        if entry.has_checksum() {
+            Cursor::new(file, start).append(payload - start, &mut head)?;
+        }
+        Ok(Self::after(entry, &head))
+    }
+
+    /// As [`of`](Self::of), after the bytes that it covers before the payload.
+    pub(super) fn after(entry: &Entry<'_>, head: &[u8]) -> Self {
+        Self(entry.stored().map(|stored| {
+            let mut sum = MemberSum::new(stored);
+            sum.update(head);
+            (sum, entry.needed_from())
+        }))
     }
 
     /// Adds the next bytes of the payload.

@@ -33,7 +33,7 @@ pub(crate) use index_loader::{ReadMetadata, ReaderStorage, Reading};
 pub(crate) use json::json_message;
 pub(crate) use member::Zipped;
 pub(crate) use message::Message;
-pub(crate) use payload::check_sum;
+pub(crate) use payload::{check_sum, check_sum_after};
 pub(crate) use reader::Reader;
 pub(crate) use small::{ReadSmall, SmallIndex};
 #[cfg(feature = "npz")]

@@ -82,6 +82,13 @@ pub(crate) fn check_sum(file: &mut dyn ReadAt, entry: &Entry<'_>, payload: &[u8]
     sum.end()
 }
 
+/// As [`check_sum`], with the bytes that the checksum covers before the payload.
+pub(crate) fn check_sum_after(entry: &Entry<'_>, head: &[u8], payload: &[u8]) -> Result<()> {
+    let mut sum = Sum::after(entry, head);
+    sum.update(payload);
+    sum.end()
+}
+
 /// Compares the checksum of a byte-swapped, uncompressed payload, if the file has one.
 pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
     if !entry.has_checksum() {
@@ -162,26 +169,49 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
 }
 
 impl Entry<'_> {
-    /// Decodes the bytes of the payload in a range, and nothing after it. A checksum is not compared, as it is of all
-    /// bytes, unless the range reaches to the end.
-    pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let Some(codec) = self.codec().filter(|_| !wanted.is_empty()) else { return Ok(bytes) };
-        let mut file = FileReader::new(storage);
+    /// Decodes the first `end` bytes of the payload, and little after them. A checksum is not compared, as it is of all
+    /// bytes, unless these are all.
+    pub(crate) fn decode_to(
+        &self,
+        storage: &FileStorage,
+        end: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let Some(codec) = self.codec().filter(|_| end > 0) else { return Ok(()) };
+        let mut file = self.reader(storage);
         let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
         let mut done = 0;
-        while done < wanted.end
+        while done < end
             && let Some(piece) = decoder.piece()?
         {
+            take(piece)?;
+            done += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). A few bytes of a file can state any
+    /// length, so memory is taken as they are decoded.
+    pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
+        let (mut bytes, mut done) = (Vec::new(), 0);
+        let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
+        let end = if wanted.is_empty() { 0 } else { wanted.end };
+        self.decode_to(storage, end, &mut |piece| {
             let within =
                 |index: u64| usize::try_from(index.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
             let piece_wanted = &piece[within(wanted.start)..within(wanted.end)];
-            let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
             crate::tensor::grow(&mut bytes, piece_wanted.len(), expected)?;
             bytes.extend_from_slice(piece_wanted);
             done += piece.len() as u64;
-        }
+            Ok(())
+        })?;
         Ok(bytes)
+    }
+
+    /// Makes an error about bytes of the payload from an offset of the file on one about the whole payload.
+    #[cold]
+    pub(crate) fn of_whole(&self, offset: u64, error: Error) -> Error {
+        of_whole(&self.range(), offset, error)
     }
 
     /// Fills `bytes` with the payload from `offset` on, if it is stored as it is. An error is about the whole payload.
@@ -190,6 +220,18 @@ impl Entry<'_> {
         let index = range.start + offset;
         storage.read_at(index, bytes).map_err(|error| of_whole(&range, index, error))?;
         Ok(self.normalize(bytes, usize::try_from(offset).unwrap_or(usize::MAX))?)
+    }
+
+    /// Returns a reader for this payload.
+    fn reader<'f>(&self, storage: &'f FileStorage) -> FileReader<'f> {
+        let mut reader = FileReader::new(storage);
+        self.announce(&mut reader);
+        reader
+    }
+
+    /// Announces that the payload will be read.
+    pub(crate) fn announce(&self, reader: &mut FileReader<'_>) {
+        reader.announce(self.needed_from(), self.range(), self.info().unit_bytes(), self.has_codec());
     }
 
     /// Returns the offset of the number of values in the payload of a sparse tensor.
@@ -211,7 +253,7 @@ impl Entry<'_> {
     /// the payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(codec) = self.codec() {
-            let mut file = FileReader::new(storage);
+            let mut file = self.reader(storage);
             check_stored(&mut file, self)?;
             let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
             while let Some(piece) = decoder.piece()? {
@@ -241,6 +283,13 @@ impl Entry<'_> {
         if !self.has_checksum() {
             return storage.write_to(start, len, out);
         }
+        if storage.is_source(start) {
+            // In one stream with the bytes before it that the checksum covers.
+            let (from, mut sum) = (self.needed_from(), Sum::after(self, &[]));
+            let mut summed = Summed { out, sum: &mut sum, head: start - from };
+            storage.write_to(from, start - from + len, &mut summed)?;
+            return Ok(sum.end()?);
+        }
         let mut sum = Sum::of(self, &mut FileReader::new(storage))?;
         if let Some(bytes) = storage.borrow(start, len) {
             let bytes = bytes?;
@@ -248,7 +297,7 @@ impl Entry<'_> {
             sum.end()?;
             return write_all(out, bytes);
         }
-        storage.write_to(start, len, &mut Summed { out, sum: &mut sum })?;
+        storage.write_to(start, len, &mut Summed { out, sum: &mut sum, head: 0 })?;
         Ok(sum.end()?)
     }
 }
@@ -292,14 +341,22 @@ impl io::Write for ElementWriter<'_> {
     }
 }
 
-/// Passes on a payload, and adds it to its checksum.
+/// Passes on a payload, and adds it to its checksum, with the bytes before it.
 struct Summed<'a> {
     out: &'a mut dyn io::Write,
     sum: &'a mut Sum,
+    /// The number of bytes before the payload, which are not passed on.
+    head: u64,
 }
 
 impl io::Write for Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.head > 0 {
+            let now = usize::try_from(self.head).unwrap_or(usize::MAX).min(bytes.len());
+            self.sum.update(&bytes[..now]);
+            self.head -= now as u64;
+            return Ok(now);
+        }
         let written = check_written(self.out.write(bytes)?, bytes.len())?;
         self.sum.update(&bytes[..written]);
         Ok(written)

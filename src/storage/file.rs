@@ -11,6 +11,7 @@ use super::headers::Headers;
 use super::mapping::{MappedFile, Mapping};
 use super::pool::{FilePool, PooledFile};
 use super::ranges::ReadRanges;
+use super::source_stream::SourceStream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::{check_read, write_all};
 use crate::threads;
@@ -72,6 +73,14 @@ pub struct Positioned {
     len: u64,
     /// Memory for chunks of payloads, reused because allocating it takes long.
     chunk: Mutex<Vec<u8>>,
+    /// Of a source that is read as a stream.
+    stream: Mutex<SourceStream>,
+}
+
+impl Positioned {
+    fn new(origin: Origin, len: u64) -> Self {
+        Self { origin, len, chunk: Mutex::default(), stream: Mutex::default() }
+    }
 }
 
 enum Origin {
@@ -160,8 +169,8 @@ impl FileStorage {
                     pooled @ MappedFile::Pooled(_) => Self::Mapped(Mapping::new(pooled, len)),
                 }
             }
-            Self::Positioned(Positioned { origin: Origin::File(file), len, chunk }) => {
-                Self::Positioned(Positioned { origin: Origin::Pooled(pool.add(file, path, metadata)), len, chunk })
+            Self::Positioned(Positioned { origin: Origin::File(file), len, .. }) => {
+                Self::Positioned(Positioned::new(Origin::Pooled(pool.add(file, path, metadata)), len))
             }
             other => other,
         }
@@ -169,19 +178,19 @@ impl FileStorage {
 
     /// Reads a file of `len` bytes at positions.
     pub(crate) fn positioned(file: File, len: u64) -> Self {
-        Self::Positioned(Positioned { origin: Origin::File(file), len, chunk: Mutex::default() })
+        Self::Positioned(Positioned::new(Origin::File(file), len))
     }
 
     /// Reads from a reader at positions, up to its end.
     pub(crate) fn reader(mut reader: Box<dyn ReadSeek + Send>) -> io::Result<Self> {
         let len = reader.seek(SeekFrom::End(0))?;
-        Ok(Self::Positioned(Positioned { origin: Origin::Reader(Mutex::new(reader)), len, chunk: Mutex::default() }))
+        Ok(Self::Positioned(Positioned::new(Origin::Reader(Mutex::new(reader)), len)))
     }
 
     /// Reads from a source of ranges.
     pub(crate) fn ranges(ranges: Arc<dyn ReadRanges>) -> io::Result<Self> {
         let len = ranges.len()?;
-        Ok(Self::Positioned(Positioned { origin: Origin::Ranges(ranges), len, chunk: Mutex::default() }))
+        Ok(Self::Positioned(Positioned::new(Origin::Ranges(ranges), len)))
     }
 
     /// The length in bytes.
@@ -309,6 +318,59 @@ impl FileStorage {
         self.read_positions(offset, bytes)
     }
 
+    /// As [`read_at`](Self::read_at), without other threads.
+    pub(crate) fn read_alone(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let needed = bytes.len() as u64;
+        if !self.reads_faster(offset, needed)
+            && let Some(found) = self.borrow(offset, needed)
+        {
+            bytes.copy_from_slice(found?);
+            return Ok(());
+        }
+        let read = self.read_some(offset, bytes)?;
+        if read == bytes.len() { Ok(()) } else { Err(truncated(offset, needed, read as u64)) }
+    }
+
+    /// Fills several ranges, in order of their offsets and without overlaps. A source is asked for those of a file
+    /// together.
+    pub(crate) fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let mut rest = ranges;
+        while let Some((first, _)) = rest.first() {
+            let (first, part) = (*first, self.part(*first));
+            let end = rest.partition_point(|(offset, _)| self.part(*offset) == part);
+            let (now, later) = rest.split_at_mut(end);
+            let (file, start) = (self.file(first).0, part.map_or(0, |(_, start)| start));
+            match file.source() {
+                Some(source) => {
+                    for (offset, bytes) in &mut *now {
+                        *offset -= start;
+                        let (needed, left) = (bytes.len() as u64, file.len().saturating_sub(*offset));
+                        if needed > left {
+                            return Err(truncated(*offset + start, needed, left));
+                        }
+                    }
+                    source.read_many(now).map_err(|error| Error::from(error).at(first))?;
+                }
+                None => now.iter_mut().try_for_each(|(offset, bytes)| self.read_at(*offset, bytes))?,
+            }
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Returns whether bytes at `offset` are in a source of ranges.
+    pub(crate) fn is_source(&self, offset: u64) -> bool {
+        self.file(offset).0.source().is_some()
+    }
+
+    /// Returns the number of threads that can read `bytes` bytes at once.
+    pub(crate) fn reading_threads(&self, bytes: usize) -> usize {
+        match self {
+            Self::Positioned(Positioned { origin: Origin::Reader(_), .. }) => 1,
+            _ => threads::threads_for(bytes),
+        }
+    }
+
     /// Fills `bytes` from `offset` on, with calls of the system if the file is on disk.
     pub(super) fn read_positions(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let needed = bytes.len() as u64;
@@ -392,6 +454,20 @@ impl FileStorage {
     pub(crate) fn write_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(bytes) = self.borrow(offset, len) {
             return write_all(out, bytes?);
+        }
+        if let (Self::Positioned(Positioned { origin: Origin::Ranges(source), len: file_len, stream, .. }), start) =
+            self.file(offset)
+        {
+            let left = file_len.saturating_sub(start);
+            if len > left {
+                return Err(truncated(offset, len, left).into());
+            }
+            // A stream in use by another thread is not waited for.
+            let mut own = SourceStream::default();
+            return match stream.try_lock() {
+                Ok(mut stream) => stream.write_to(&**source, *file_len, start..start + len, out),
+                Err(_) => own.write_to(&**source, *file_len, start..start + len, out),
+            };
         }
         let spare = match self.file(offset) {
             (Self::Positioned(positioned), _) => Some(&positioned.chunk),

@@ -2,6 +2,7 @@
 //!
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
+mod ahead;
 mod file;
 mod headers;
 mod lock;
@@ -15,6 +16,7 @@ mod replace;
 mod rest;
 mod set;
 mod slice;
+mod source_stream;
 mod special;
 mod stream;
 mod temporary;

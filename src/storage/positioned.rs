@@ -4,8 +4,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::ahead::Ahead;
 use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
+use crate::tensor::Buffer;
 
 /// An open file, read by ranges. A file in memory is borrowed.
 #[derive(Debug)]
@@ -21,6 +23,8 @@ pub struct FileReader<'f> {
     chunk: Vec<u8>,
     /// Only an index is read, so most of the file is not needed.
     is_index: bool,
+    /// The payloads that will be read of a source.
+    ahead: Ahead,
 }
 
 /// The size of the first window: a page, the least that the system reads from a disk. The first page often holds all of
@@ -56,6 +60,15 @@ impl<'f> FileReader<'f> {
             waits: false,
             chunk: Vec::new(),
             is_index: false,
+            ahead: Ahead::default(),
+        }
+    }
+
+    /// Announces a payload that will be read, and what its checksum covers before it. A source is asked for it with the
+    /// ones announced after it.
+    pub(crate) fn announce(&mut self, needed_from: u64, payload: Range<u64>, element: usize, is_coded: bool) {
+        if self.storage.is_source(payload.start) {
+            self.ahead.announce(needed_from, payload, element, is_coded);
         }
     }
 
@@ -126,7 +139,16 @@ impl ReadAt for FileReader<'_> {
             bytes.copy_from_slice(found);
             return Ok(());
         }
-        self.read_window(offset, bytes)
+        let (mut offset, mut bytes) = (offset, bytes);
+        loop {
+            let now = self.ahead.read(self.storage, offset, bytes)?;
+            (offset, bytes) = (offset + now as u64, &mut bytes[now..]);
+            match now {
+                0 => return self.read_window(offset, bytes),
+                _ if bytes.is_empty() => return Ok(()),
+                _ => {}
+            }
+        }
     }
 
     fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
@@ -177,6 +199,10 @@ impl<'f> Storage<'f> for FileReader<'f> {
 
     fn reads_faster(&self, range: &Range<u64>) -> bool {
         self.storage.reads_faster(range.start, range.end - range.start)
+    }
+
+    fn take_held(&mut self, range: &Range<u64>) -> Option<Buffer> {
+        self.ahead.take(self.storage, range)
     }
 
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {

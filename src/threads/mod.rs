@@ -81,7 +81,10 @@ pub(crate) fn append<B: Pod>(numbers: &mut Vec<B>, bytes: &[u8]) {
     let room = unsafe { std::slice::from_raw_parts_mut(room.cast::<MaybeUninit<u8>>(), bytes.len()) };
     match part_len(bytes.len()) {
         len if len >= bytes.len() => copy(room, bytes),
-        len => for_each(room.chunks_mut(len).zip(bytes.chunks(len)), &|(room, bytes)| copy(room, bytes)),
+        len => {
+            let parts = room.chunks_mut(len).zip(bytes.chunks(len));
+            for_each(parts.len(), parts, &|(room, bytes)| copy(room, bytes));
+        }
     }
     // SAFETY: all bytes of the elements were copied, and any bytes are a `Pod`.
     unsafe { numbers.set_len(numbers.len() + more) };
@@ -103,7 +106,8 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
         return read(0, bytes);
     }
     let failed = Mutex::new(None::<(usize, E)>);
-    for_each(bytes.chunks_mut(len).enumerate(), &|(number, part)| {
+    let parts = bytes.chunks_mut(len).enumerate();
+    for_each(parts.len(), parts, &|(number, part)| {
         if let Err(error) = read(number * len, part) {
             let mut failed = failed.lock().expect("no thread panics with the lock");
             if failed.as_ref().is_none_or(|(first, _)| number < *first) {
@@ -133,9 +137,8 @@ pub(crate) fn threads_for(bytes: usize) -> usize {
     }
 }
 
-/// Calls `work` with each of several parts, in as many threads.
-fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Sync)) {
-    let others = parts.len() - 1;
+/// Calls `work` with each of several parts, in up to `threads` threads, which begin them in order.
+pub(crate) fn for_each<I: Iterator + Send>(threads: usize, parts: I, work: &(dyn Fn(I::Item) + Sync)) {
     let parts = Mutex::new(parts);
     let work = || {
         // A guard in the condition of a loop would be held in its body.
@@ -145,7 +148,7 @@ fn for_each<I: ExactSizeIterator + Send>(parts: I, work: &(dyn Fn(I::Item) + Syn
         }
     };
     thread::scope(|scope| {
-        for _ in 0..others {
+        for _ in 1..threads {
             // Without other threads, this one does all the work.
             let _ = thread::Builder::new().spawn_scoped(scope, work);
         }

@@ -44,6 +44,7 @@ mod memory_safety;
 mod metadata;
 mod not_tensors;
 mod packages;
+mod plans;
 mod print;
 mod progress;
 mod ranges;

@@ -229,7 +229,9 @@ fn look(file: &File, len: usize) {
     assert!(report.is_ok() || loaded.is_err(), "{}: the report says\n{report}", format.name);
     let _ = bounded("showing the report", len, || format!("{report} {report:?}"));
     let _ = bounded("a report by position", len, || file.report::<Positions>());
-    let _ = (file.ranges::<Model>(), file.rest::<Model>().len());
+    let planned = bounded("a plan of a type", len, || file.read_plan().of::<Model>().and_then(|plan| plan.finish()));
+    assert!(planned.is_err() || report.is_ok(), "{}: the report says\n{report}", format.name);
+    let _ = file.rest::<Model>().len();
     let _ = (file.get("a"), file.get("#1"), file.get("layers.0.wieght").map_err(|error| error.to_string()));
     let map = bounded("loading a map", len, || file.load::<TensorMap>());
     let whole: Result<Vec<Tensor>> = file.tensors().map(|tensor| tensor.read()).collect();
@@ -246,6 +248,9 @@ fn look(file: &File, len: usize) {
         }
         (Ok(_), Err(error)) => panic!("{}: a tensor fails, but not the map: {error:?}", format.name),
         (Err(_), Err(_)) => {}
+    }
+    if let Ok(whole) = &whole {
+        planned_like(file, whole, len);
     }
     let covered = bounded("a map of the bytes", len, || format!("{:?}", ByteMap::from_file(file)));
     assert!(!covered.is_empty());
@@ -288,6 +293,19 @@ fn parts(tensor: &FileTensor<'_>, len: usize) {
             // The bytes that are wrong may be outside of the part.
             _ => {}
         }
+    }
+}
+
+/// Reads all tensors by a plan, and compares them.
+fn planned_like(file: &File, whole: &[Tensor], len: usize) {
+    let plan = file.read_plan().all().and_then(|plan| plan.align(16).finish());
+    let Ok(plan) = plan.inspect_err(|error| assert_eq!(error.category(), Category::Limit, "{error:?}")) else { return };
+    let mut memory = vec![0; plan.bytes()];
+    bounded("a plan", len, || plan.read_into(&mut memory)).expect("all tensors were read one by one");
+    for (piece, tensor) in plan.pieces().iter().zip(whole) {
+        let mut expected = Vec::new();
+        piece.tensor().write_row_major_to(&mut expected).expect("it was read");
+        assert!(memory[piece.range()] == expected, "the plan reads another {tensor:?}");
     }
 }
 

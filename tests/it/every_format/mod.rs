@@ -43,7 +43,7 @@ fn holds(format: &Format, map: &TensorMap) -> bool {
 }
 
 /// Returns the file of a map. Its names are embedded if the format cannot store all of them.
-fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
+pub fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
     let own = map.names().enumerate().all(|(at, name)| stores_name(format, name, at));
     let file = if own {
         format.to_vec(map, &WriteOptions::new())
@@ -54,7 +54,7 @@ fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
 }
 
 /// Small files that show all that a format has: their values and their bytes. None of a format that cannot be written.
-fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+pub fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
     if format.read_only {
         return Vec::new();
     }
@@ -78,7 +78,7 @@ fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
 }
 
 /// Small files with payloads that do not lie in them as they are, which formats read, but write on request only.
-fn packed_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
+pub fn packed_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
     #[cfg(feature = "npy")]
     let map = |tensor| -> TensorMap { [("0", tensor)].into_iter().collect() };
     match format.name {

@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use super::merge::{Merging, merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 
 /// A range of each dim of a tensor. All offsets are within the payload.
-pub(super) struct TensorSlice<'a> {
+#[derive(Debug, Clone)]
+pub(crate) struct TensorSlice<'a> {
     /// The bytes of an element, or of a block.
     element: usize,
     /// The number of elements in a block. In the last dim, `shape`, `strides` and `ranges` count blocks.
@@ -18,12 +20,12 @@ pub(super) struct TensorSlice<'a> {
 }
 
 impl<'a> TensorSlice<'a> {
-    pub(super) fn new(tensor: &'a TensorInfo, ranges: &'a [Range<usize>]) -> Result<Self> {
+    pub(crate) fn new(tensor: &'a TensorInfo, ranges: Cow<'a, [Range<usize>]>) -> Result<Self> {
         let shape = &tensor.shape;
-        check(shape, ranges)?;
+        check(shape, &ranges)?;
         let (element, block) = (tensor.dtype.block_bytes(), tensor.dtype.block_elements());
         if block > 1 {
-            let (shape, ranges) = in_blocks(tensor, ranges)?;
+            let (shape, ranges) = in_blocks(tensor, &ranges)?;
             let strides = shape.row_major_strides();
             return Ok(Self { element, block, shape: Cow::Owned(shape), strides, ranges: Cow::Owned(ranges) });
         }
@@ -32,11 +34,16 @@ impl<'a> TensorSlice<'a> {
             Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
             _ => shape.row_major_strides(),
         };
-        Ok(Self { element, block, shape: Cow::Borrowed(shape), strides, ranges: Cow::Borrowed(ranges) })
+        Ok(Self { element, block, shape: Cow::Borrowed(shape), strides, ranges })
+    }
+
+    /// All elements of a tensor.
+    pub(crate) fn whole(tensor: &'a TensorInfo) -> Result<Self> {
+        Self::new(tensor, tensor.shape.iter().map(|dim| 0..*dim).collect())
     }
 
     /// Returns the dims of the part, in elements.
-    pub(super) fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         let mut dims: Vec<usize> = self.ranges.iter().map(ExactSizeIterator::len).collect();
         if let Some(last) = dims.last_mut() {
             *last *= self.block;
@@ -45,12 +52,12 @@ impl<'a> TensorSlice<'a> {
     }
 
     /// Returns the byte runs of the part, in stored order.
-    pub(super) fn runs(&self) -> Runs {
+    pub(crate) fn runs(&self) -> Runs {
         Runs::new(self)
     }
 
     /// Returns the range of the payload from the first byte of the part to the last.
-    pub(super) fn bounds(&self) -> Range<usize> {
+    pub(crate) fn bounds(&self) -> Range<usize> {
         if self.ranges.iter().any(Range::is_empty) {
             return 0..0;
         }
@@ -61,56 +68,83 @@ impl<'a> TensorSlice<'a> {
     }
 
     /// Returns the offset in the payload of a byte of the part.
-    pub(super) fn place_in_payload(&self, i: usize) -> usize {
+    pub(crate) fn place_in_payload(&self, i: usize) -> usize {
         let mut runs = self.runs();
         let len = runs.len;
         runs.find(|run| (run.to..run.to + len).contains(&i)).map_or(i, |run| run.from + (i - run.to))
     }
 
-    /// Copies the part of a payload to `part`, in row-major order. Both have the same length.
-    pub(super) fn copy(&self, payload: &[u8], part: &mut [u8]) {
-        self.copy_from(payload, 0, part);
-    }
-
-    /// As [`copy`](Self::copy), from the bytes of the payload from `start` on.
-    pub(super) fn copy_from(&self, payload: &[u8], start: usize, part: &mut [u8]) {
-        let runs = self.runs();
-        let len = runs.len;
-        runs.for_each(|run| part[run.to..run.to + len].copy_from_slice(&payload[run.from - start..][..len]));
+    /// Copies the part to `part`, in row-major order, from the bytes of the payload from `start` on.
+    pub(crate) fn copy_from(&self, payload: &[u8], start: usize, part: &mut [u8]) {
+        let mut runs = self.runs();
+        runs.copy(runs.left, start, payload, part);
     }
 
     /// Reads the part of a payload to `part`, in row-major order. `read` fills bytes from an offset in the payload on.
     ///
-    /// Runs close together are read with one call. At most twice the bytes of the touched rows are read.
-    pub(super) fn read(&self, read: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>, part: &mut [u8]) -> Result<()> {
-        let (mut runs, mut ahead) = (self.runs(), self.runs());
+    /// Runs close together are read with one call, as [`spans`](Self::spans) says.
+    pub(crate) fn read(
+        &self,
+        merging: &Merging,
+        read: &mut dyn FnMut(usize, &mut [u8]) -> Result<()>,
+        part: &mut [u8],
+    ) -> Result<()> {
+        let (mut runs, mut window) = (self.runs(), Vec::new());
         let len = runs.len;
-        // Between two runs in the same or in neighbouring rows, there are fewer bytes than in a row.
-        let gap = len.max(self.row_bytes()).min(FARTHEST);
-        let mut window = Vec::new();
-        let mut next = ahead.next();
-        while let Some(first) = next {
-            let (mut end, mut count) = (first.from + len, 1);
-            next = ahead.next();
-            while let Some(run) = next
-                && run.from - end <= gap
-                && run.from + len - first.from <= WINDOW
-            {
-                (end, count) = (run.from + len, count + 1);
-                next = ahead.next();
-            }
+        for (span, count) in self.spans(merging) {
+            let Some(first) = runs.first() else { break };
             if count == 1 {
                 runs.next();
                 read(first.from, &mut part[first.to..first.to + len])?;
                 continue;
             }
-            window.resize(end - first.from, 0);
+            window.resize(span.len(), 0);
             read(first.from, &mut window)?;
-            for run in runs.by_ref().take(count) {
-                part[run.to..run.to + len].copy_from_slice(&window[run.from - first.from..][..len]);
-            }
+            runs.copy(count, first.from, &window, part);
         }
         Ok(())
+    }
+
+    /// Returns the ranges of the payload to read, each with one call, and the number of runs in each.
+    ///
+    /// Short runs are read with the bytes between them, if those are at most a row. So at most twice the bytes of the
+    /// touched rows are read, and of a matrix at most whole rows.
+    pub(crate) fn spans(&self, merging: &Merging) -> impl Iterator<Item = (Range<usize>, usize)> + use<> {
+        /// Reading longer runs alone takes no longer than reading what is between them.
+        const LONG: usize = 64 << 10;
+
+        let runs = self.runs();
+        let (len, near) = (runs.len, runs.len.max(self.row_bytes()) as u64);
+        let over_read = if len < LONG { 1 } else { merging.over_read };
+        let merging = Merging { gap: merging.gap.min(near), over_read, ..*merging };
+        let ranges = runs.map(move |run| run.from as u64..(run.from + len) as u64);
+        let index = |offset| usize::try_from(offset).expect("it is an offset in memory");
+        merge(ranges, merging).map(move |(span, count)| (index(span.start)..index(span.end), count))
+    }
+
+    /// Cuts the part into parts of about `bytes` bytes each, if their stored bytes are in the same order as they are.
+    /// Returns them with their ranges of this part.
+    pub(crate) fn cut(self, bytes: usize) -> Vec<(Range<usize>, Self)> {
+        let len = self.ranges.iter().map(ExactSizeIterator::len).product::<usize>() * self.element;
+        let outer = self.ranges.iter().position(|range| range.len() > 1).filter(|outer| {
+            let strides = self.ranges.iter().zip(&self.strides).filter(|(range, _)| range.len() > 1);
+            strides.map(|(_, stride)| *stride).max() == Some(self.strides[*outer])
+        });
+        let Some(outer) = outer.filter(|_| len >= 2 * bytes) else { return vec![(0..len, self)] };
+        let all = self.ranges[outer].clone();
+        let row = len / all.len();
+        let step = (bytes / row).max(1);
+        let cut = all.clone().step_by(step).map(|start| {
+            let end = all.end.min(start + step);
+            let mut ranges = self.ranges.to_vec();
+            ranges[outer] = start..end;
+            let within = (start - all.start) * row..(end - all.start) * row;
+            (
+                within,
+                Self { ranges: Cow::Owned(ranges), strides: self.strides.clone(), shape: self.shape.clone(), ..self },
+            )
+        });
+        cut.collect()
     }
 
     /// Returns the bytes of a whole row as it is stored: of all elements along the innermost dim.
@@ -121,26 +155,20 @@ impl<'a> TensorSlice<'a> {
     }
 }
 
-/// The largest gap between two runs read with one call. Reading a longer gap takes longer than a second call.
-const FARTHEST: usize = 16 << 10;
-
-/// The most bytes read with one call for several runs.
-const WINDOW: usize = 1 << 20;
-
 /// A run of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Run {
+pub(crate) struct Run {
     /// The offset in the payload.
-    pub(super) from: usize,
+    pub(crate) from: usize,
     /// The offset in the part.
-    pub(super) to: usize,
+    pub(crate) to: usize,
 }
 
 /// The byte runs of a part, in stored order. All have the same length.
-#[derive(Debug)]
-pub(super) struct Runs {
+#[derive(Debug, Clone)]
+pub(crate) struct Runs {
     /// The length of a run in bytes.
-    len: usize,
+    pub(crate) len: usize,
     /// The dims outside of runs, outermost first: their lengths, and the bytes between two elements in the payload and
     /// in the part.
     dims: Vec<(usize, usize, usize)>,
@@ -175,6 +203,24 @@ impl Runs {
         let left = dims.iter().map(|(dim, ..)| dim).product();
         let next = Run { from: start * part.element, to: 0 };
         Self { len, indices: vec![0; dims.len()], dims, next, left }
+    }
+
+    /// Returns the next run, which stays the next.
+    pub(crate) fn first(&self) -> Option<Run> {
+        (self.left > 0).then_some(self.next)
+    }
+
+    /// Returns the only run of a contiguous part.
+    pub(crate) fn single(&self) -> Option<Run> {
+        (self.left == 1).then_some(self.next)
+    }
+
+    /// Copies the next `count` runs from the bytes of the payload from `start` on to `part`.
+    pub(crate) fn copy(&mut self, count: usize, start: usize, payload: &[u8], part: &mut [u8]) {
+        let len = self.len;
+        for run in self.take(count) {
+            part[run.to..run.to + len].copy_from_slice(&payload[run.from - start..][..len]);
+        }
     }
 }
 
@@ -243,7 +289,7 @@ mod tests {
     /// The runs of a part of a tensor of bytes: their length, and their offsets in the payload and in the part.
     fn runs(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, Vec<(usize, usize)>) {
         let info = info(dims, order);
-        let runs = TensorSlice::new(&info, ranges).unwrap().runs();
+        let runs = TensorSlice::new(&info, Cow::Borrowed(ranges)).unwrap().runs();
         (runs.len, runs.map(|run| (run.from, run.to)).collect())
     }
 
@@ -262,7 +308,7 @@ mod tests {
     fn blocks_are_read_whole() {
         let info = TensorInfo::new(Dtype::F6E2M3, [3, 8]);
         let part = |range: Range<usize>| {
-            TensorSlice::new(&info, &[1..3, range.clone()]).map(|part| (part.shape(), part.runs().len))
+            TensorSlice::new(&info, vec![1..3, range.clone()].into()).map(|part| (part.shape(), part.runs().len))
         };
         assert_eq!(part(0..8).unwrap(), (Shape::new(&[2, 8]), 12));
         assert_eq!(part(4..8).unwrap(), (Shape::new(&[2, 4]), 3));
@@ -271,12 +317,12 @@ mod tests {
             "cannot take the range 4..6 of 8; f6_e2m3[3, 8] has blocks of 4 elements along the last dim, which are read whole"
         );
         let ranges = [1..3, 4..8];
-        let part = TensorSlice::new(&info, &ranges).unwrap();
+        let part = TensorSlice::new(&info, Cow::Borrowed(&ranges)).unwrap();
         let mut found = [0; 6];
-        part.copy(&(0..18).collect::<Vec<u8>>(), &mut found);
+        part.copy_from(&(0..18).collect::<Vec<u8>>(), 0, &mut found);
         assert_eq!(found, [9, 10, 11, 15, 16, 17]);
         let uneven = TensorInfo::new(Dtype::F4, [4, 3]);
-        assert!(TensorSlice::new(&uneven, &[0..2, 0..3]).is_err(), "rows are not whole blocks");
+        assert!(TensorSlice::new(&uneven, vec![0..2, 0..3].into()).is_err(), "rows are not whole blocks");
     }
 
     #[test]
@@ -287,12 +333,12 @@ mod tests {
         let mut calls = 0;
         let info = TensorInfo { dtype: Dtype::F64, ..info(&[huge, huge, 0], &[0, 1, 2]) };
         let ranges = [0..huge, 0..huge, 0..0];
-        let part = TensorSlice::new(&info, &ranges).unwrap();
+        let part = TensorSlice::new(&info, Cow::Borrowed(&ranges)).unwrap();
         let mut count = |_: usize, _: &mut [u8]| {
             calls += 1;
             Ok(())
         };
-        part.read(&mut count, &mut []).unwrap();
+        part.read(&Merging::LOCAL, &mut count, &mut []).unwrap();
         assert_eq!(calls, 0);
     }
 
@@ -301,7 +347,7 @@ mod tests {
     fn read(dims: &[usize], order: &[u8], ranges: &[Range<usize>]) -> (usize, usize) {
         let info = info(dims, order);
         let payload: Vec<u8> = (0..=250).cycle().take(info.payload_bytes().unwrap()).collect();
-        let part = TensorSlice::new(&info, ranges).unwrap();
+        let part = TensorSlice::new(&info, Cow::Borrowed(ranges)).unwrap();
         let mut found = vec![0; part.shape().elements().unwrap()];
         let (mut calls, mut bytes) = (0, 0);
         let mut from_payload = |offset: usize, into: &mut [u8]| {
@@ -309,7 +355,7 @@ mod tests {
             (calls, bytes) = (calls + 1, bytes + into.len());
             Ok(())
         };
-        part.read(&mut from_payload, &mut found).unwrap();
+        part.read(&Merging::LOCAL, &mut from_payload, &mut found).unwrap();
         let expected: Vec<u8> = (0..found.len())
             .map(|mut i| {
                 let dims = part.shape.dims().iter().zip(ranges).zip(&part.strides).rev();
@@ -325,7 +371,7 @@ mod tests {
             .collect();
         assert!(found == expected, "{dims:?} in order {order:?}, {ranges:?}");
         found.fill(0);
-        part.copy(&payload, &mut found);
+        part.copy_from(&payload, 0, &mut found);
         assert!(found == expected, "{dims:?} in order {order:?}, {ranges:?}, from memory");
         (calls, bytes)
     }

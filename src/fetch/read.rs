@@ -1,0 +1,251 @@
+//! Reads pieces into one memory: local files in several threads, sources with few calls for many ranges.
+
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use super::merge::Merging;
+use super::piece::{Job, ReadPiece};
+use super::slice::Runs;
+use crate::error::{Error, Result};
+use crate::storage::FileStorage;
+use crate::threads;
+
+/// The most memory for bytes between what was asked for, of a source.
+const WINDOWS: usize = 32 << 20;
+
+/// The most bytes, and ranges, that a source is asked for together.
+const TOGETHER: (usize, usize) = (256 << 20, 4096);
+
+/// Reads pieces to ranges of `memory`, given in order and without overlaps. `count` gets the numbers of bytes as they are
+/// there, and its error ends reading.
+///
+/// # Errors
+///
+/// That of the first piece in the order of the file that failed, with its index.
+pub(crate) fn read_pieces(
+    storage: &FileStorage,
+    pieces: &[(&ReadPiece<'_>, Range<usize>)],
+    memory: &mut [u8],
+    count: &mut (dyn FnMut(usize) -> Result<()> + Send),
+) -> Result<(), (usize, Error)> {
+    if let [(piece, range)] = pieces
+        && let Some(job) = piece.single_job()
+        && !storage.is_source(job.start)
+    {
+        let read = job.read(storage, true, &mut memory[range.clone()]).and_then(|()| count(range.len()));
+        return read.map_err(|error| (0, error));
+    }
+    let (mut jobs, mut total) = (Vec::with_capacity(pieces.len()), 0_usize);
+    let (mut memory, mut done) = (memory, 0);
+    for (i, (piece, range)) in pieces.iter().enumerate() {
+        piece.jobs(&mut |job| {
+            let (start, end) = (range.start + job.within.start, range.start + job.within.end);
+            let (bytes, rest) = std::mem::take(&mut memory)[start - done..].split_at_mut(end - start);
+            (memory, done, total) = (rest, end, total.saturating_add(end - start));
+            jobs.push(PlacedJob { piece: i, job, bytes });
+        });
+    }
+    // Reading goes through the file once, whatever the order of the pieces.
+    jobs.sort_by_key(|placed| placed.job.start);
+    let failed = Failures { first: Mutex::new(None), count: Mutex::new(count) };
+    let (of_sources, of_files): (Vec<_>, Vec<_>) =
+        jobs.into_iter().enumerate().partition(|(_, placed)| storage.is_source(placed.job.start));
+    if !of_sources.is_empty() {
+        read_sources(storage, of_sources, &failed);
+    }
+    let work = |(number, PlacedJob { piece, job, bytes }): (usize, PlacedJob<'_, '_>)| {
+        if failed.has_before(number) {
+            return;
+        }
+        let len = bytes.len();
+        failed.note(number, piece, job.read(storage, false, bytes).and_then(|()| failed.count(len)));
+    };
+    let threads = storage.reading_threads(total).min(of_files.len());
+    threads::for_each(threads, of_files.into_iter(), &work);
+    match failed.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        None => Ok(()),
+        Some((_, piece, error)) => Err((piece, error)),
+    }
+}
+
+struct PlacedJob<'p, 'm> {
+    piece: usize,
+    job: Job<'p>,
+    bytes: &'m mut [u8],
+}
+
+/// The first failure, and the number of bytes read.
+struct Failures<'c> {
+    /// The number of the job, the piece, and the error.
+    first: Mutex<Option<(usize, usize, Error)>>,
+    count: Mutex<&'c mut (dyn FnMut(usize) -> Result<()> + Send)>,
+}
+
+impl Failures<'_> {
+    /// Returns whether a job before this one failed.
+    fn has_before(&self, number: usize) -> bool {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|(first, ..)| *first < number)
+    }
+
+    fn note(&self, number: usize, piece: usize, result: Result<()>) {
+        let Err(error) = result else { return };
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.as_ref().is_none_or(|(first, ..)| number < *first) {
+            *first = Some((number, piece, error));
+        }
+    }
+
+    fn count(&self, bytes: usize) -> Result<()> {
+        (self.count.lock().unwrap_or_else(PoisonError::into_inner))(bytes)
+    }
+}
+
+/// Reads jobs of sources: contiguous ones together, those in many runs with the bytes between these, and those to
+/// decode one by one.
+fn read_sources(storage: &FileStorage, jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
+    let (mut runs, mut batch, mut bytes, mut end) = (Vec::new(), Vec::new(), 0_usize, 0);
+    for (number, placed) in jobs {
+        if placed.job.is_decoded() {
+            let read = placed.job.read(storage, true, placed.bytes).and_then(|()| failed.count(placed.bytes.len()));
+            failed.note(number, placed.piece, read);
+            continue;
+        }
+        if placed.job.part().is_some() {
+            runs.push((number, placed));
+            continue;
+        }
+        // Ranges that overlap are not asked for together.
+        let is_full = bytes.saturating_add(placed.bytes.len()) > TOGETHER.0 || batch.len() == TOGETHER.1;
+        if is_full || placed.job.start - (placed.job.head_bytes() as u64) < end {
+            read_together(storage, std::mem::take(&mut batch), failed);
+            bytes = 0;
+        }
+        bytes = bytes.saturating_add(placed.bytes.len());
+        end = placed.job.start.saturating_add(placed.bytes.len() as u64);
+        batch.push((number, placed));
+    }
+    read_together(storage, batch, failed);
+    read_runs(storage, runs, failed);
+}
+
+/// Reads contiguous jobs with one call.
+fn read_together(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
+    if jobs.first().is_none_or(|(number, _)| failed.has_before(*number)) {
+        return;
+    }
+    let mut heads: Vec<Vec<u8>> = jobs.iter().map(|(_, placed)| vec![0; placed.job.head_bytes()]).collect();
+    let mut ranges = Vec::<(u64, &mut [u8])>::with_capacity(jobs.len());
+    for ((_, placed), head) in jobs.iter_mut().zip(&mut heads) {
+        if !head.is_empty() {
+            ranges.push((placed.job.start - head.len() as u64, head));
+        }
+        ranges.push((placed.job.start, placed.bytes));
+    }
+    match storage.read_many(&mut ranges) {
+        Ok(()) => {
+            for ((number, PlacedJob { piece, job, bytes }), head) in jobs.into_iter().zip(heads) {
+                let finished = job.finish(storage, Some(&head), bytes);
+                failed.note(number, piece, finished.and_then(|()| failed.count(bytes.len())));
+            }
+        }
+        Err(error) => note_of_range(error, &jobs, failed),
+    }
+}
+
+/// Notes an error of reading ranges for the job that it is about, or the first one.
+#[cold]
+fn note_of_range(error: Error, jobs: &[(usize, PlacedJob<'_, '_>)], failed: &Failures<'_>) {
+    let offset = error.offset();
+    let found = jobs.iter().rfind(|(_, placed)| offset.is_some_and(|offset| placed.job.start <= offset));
+    if let Some((number, placed)) = found.or(jobs.first()) {
+        let offset = offset.unwrap_or(placed.job.start);
+        failed.note(*number, placed.piece, Err(placed.job.of_whole(offset, error)));
+    }
+}
+
+/// A span of a job in several runs.
+struct Window {
+    /// The position of the job.
+    job: usize,
+    /// The offset in the payload.
+    from: usize,
+    bytes: Vec<u8>,
+    /// The runs in it, and what comes after them.
+    runs: Runs,
+    count: usize,
+}
+
+/// Reads jobs in several runs: as many spans with one call as there is memory for.
+fn read_runs(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
+    let (mut windows, mut held) = (Vec::new(), 0_usize);
+    for i in 0..jobs.len() {
+        let (number, placed) = &mut jobs[i];
+        let Some(part) = placed.job.part().filter(|_| !failed.has_before(*number)) else { continue };
+        let (mut runs, start) = (part.runs(), placed.job.payload_start());
+        for (span, count) in part.spans(&Merging::REMOTE) {
+            let now = runs.clone();
+            let Some(first) = (&mut runs).take(count).next() else { break };
+            runs.by_ref().take(count - 1).for_each(drop);
+            if count == 1 && span.len() > WINDOWS / 8 {
+                let offset = start.saturating_add(span.start as u64);
+                let bytes = &mut jobs[i].1.bytes[first.to..first.to + span.len()];
+                if let Err(error) = storage.read_many(&mut [(offset, bytes)]) {
+                    note_of_range(error, &jobs[i..=i], failed);
+                    return;
+                }
+                continue;
+            }
+            if held.saturating_add(span.len()) > WINDOWS {
+                if let Err(()) = read_windows(storage, std::mem::take(&mut windows), &mut jobs, failed) {
+                    return;
+                }
+                held = 0;
+            }
+            held = held.saturating_add(span.len());
+            windows.push(Window { job: i, from: span.start, bytes: vec![0; span.len()], runs: now, count });
+        }
+    }
+    if read_windows(storage, windows, &mut jobs, failed).is_err() {
+        return;
+    }
+    for (number, PlacedJob { piece, job, bytes }) in jobs {
+        failed.note(number, piece, job.finish(storage, None, bytes).and_then(|()| failed.count(bytes.len())));
+    }
+}
+
+fn read_windows(
+    storage: &FileStorage,
+    mut windows: Vec<Window>,
+    jobs: &mut [(usize, PlacedJob<'_, '_>)],
+    failed: &Failures<'_>,
+) -> Result<(), ()> {
+    let offset = |jobs: &[(usize, PlacedJob<'_, '_>)], window: &Window| {
+        jobs[window.job].1.job.payload_start().saturating_add(window.from as u64)
+    };
+    // Parts of one tensor have their runs among each other.
+    windows.sort_by_key(|window| offset(jobs, window));
+    let mut rest = &mut windows[..];
+    while let Some(first) = rest.first() {
+        // At least the first one.
+        let mut end = offset(jobs, first);
+        let apart = rest.iter().take_while(|window| {
+            let start = offset(jobs, window);
+            let is_apart = start >= end;
+            end = start.saturating_add(window.bytes.len() as u64);
+            is_apart
+        });
+        let apart = apart.count();
+        let (now, later) = std::mem::take(&mut rest).split_at_mut(apart);
+        let mut ranges: Vec<(u64, &mut [u8])> =
+            now.iter_mut().map(|window| (offset(jobs, window), &mut *window.bytes)).collect();
+        if let Err(error) = storage.read_many(&mut ranges) {
+            note_of_range(error, jobs, failed);
+            return Err(());
+        }
+        rest = later;
+    }
+    for Window { job, from, bytes, mut runs, count } in windows {
+        runs.copy(count, from, &bytes, jobs[job].1.bytes);
+    }
+    Ok(())
+}

@@ -1,0 +1,401 @@
+//! Plans for reading tensors, and parts of them, into memory of the caller.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::{File, FileTensor};
+use crate::error::{Error, ErrorKind, MEMORY, Result};
+use crate::fetch::{Merging, ReadPiece, read_pieces};
+use crate::model::{Schema, TensorFile};
+use crate::storage::ProgressCount;
+use crate::tensor::{TensorInfo, sorted};
+
+/// Tensors of a file, and parts of them, to be read into memory of the caller: pinned for a device, shared with another
+/// process, or an array of another library. Made by [`File::read_plan`].
+///
+/// Each piece is in row-major order with little-endian elements, whatever the order in the file: compressed, big-endian
+/// and transposed tensors are decoded into the same memory. Sparse tensors, blobs and elements of unknown dtype are as
+/// they are stored.
+pub struct ReadPlan<'f> {
+    file: &'f File,
+    pieces: Vec<PlanPiece<'f>>,
+    bytes: usize,
+}
+
+/// A tensor of a [`ReadPlan`], or a part of one.
+pub struct PlanPiece<'f> {
+    tensor: FileTensor<'f>,
+    piece: ReadPiece<'f>,
+    range: Range<usize>,
+}
+
+/// Memory lent to a [`ReadPlan`], one slab after the other, such as a few buffers pinned for copies to a device.
+///
+/// A slab holds whole pieces: as many as fit. While the device copies one slab, the next one is read.
+pub trait Slabs {
+    /// Lends memory for the next pieces, of at least `bytes` bytes. The first of them needs that much.
+    ///
+    /// # Errors
+    ///
+    /// Any error ends reading, and is returned.
+    fn lend(&mut self, bytes: usize) -> Result<&mut [u8]>;
+
+    /// Takes the slab that was lent last, with these pieces in it. [`PlanPiece::range`] less the start of the first one
+    /// is the place in the slab.
+    ///
+    /// # Errors
+    ///
+    /// As [`lend`](Self::lend).
+    fn complete(&mut self, pieces: &[PlanPiece<'_>]) -> Result<()>;
+}
+
+/// Chooses the pieces of a [`ReadPlan`]. They are in memory in the order in which they are added.
+pub struct ReadPlanBuilder<'f> {
+    file: &'f File,
+    pieces: Vec<(FileTensor<'f>, ReadPiece<'f>)>,
+    align: usize,
+}
+
+impl File {
+    /// Begins a plan for reading tensors, and parts of them, into memory of the caller.
+    ///
+    /// ```
+    /// use tensorfile::{File, Tensor, TensorMap, ten};
+    ///
+    /// let map: TensorMap = [
+    ///     ("head", Tensor::from_slice(&[1_u8, 2], [2])?),
+    ///     ("table", Tensor::from_slice(&[0_u8, 1, 2, 3, 4, 5], [2, 3])?),
+    /// ]
+    /// .into_iter()
+    /// .collect();
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    ///
+    /// // The second and third column of `table`, and `head`.
+    /// let plan = file.read_plan().slice("table", &[0..2, 1..3])?.tensor("head")?.align(8).finish()?;
+    /// assert_eq!(plan.bytes(), 10);
+    /// let places: Vec<_> = plan.pieces().iter().map(|piece| (piece.name(), piece.range())).collect();
+    /// assert_eq!(places, [("table", 0..4), ("head", 8..10)]);
+    ///
+    /// let mut memory = vec![0; plan.bytes()];
+    /// plan.read_into(&mut memory)?;
+    /// assert_eq!(memory, [1, 2, 4, 5, 0, 0, 0, 0, 1, 2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn read_plan(&self) -> ReadPlanBuilder<'_> {
+        ReadPlanBuilder { file: self, pieces: Vec::new(), align: ReadPlanBuilder::ALIGN }
+    }
+}
+
+impl<'f> ReadPlanBuilder<'f> {
+    /// The default of [`align`](Self::align): a cache line, and more than any element needs.
+    const ALIGN: usize = 64;
+
+    /// Adds a tensor, by its name or its position, as [`File::get`] finds it.
+    ///
+    /// # Errors
+    ///
+    /// As [`File::get`], and by [`category`](Error::category) `Limit` if memory cannot have it.
+    pub fn tensor(mut self, name: &str) -> Result<Self> {
+        self.add(self.file.get(name)?)?;
+        Ok(self)
+    }
+
+    /// Adds a part of a tensor, given by a range for each dim, such as the part of one process of several. Whole rows,
+    /// and long parts of rows, are read alone. Shorter ones are read with the bytes between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Unsupported`] if the ranges do not fit the shape, or the tensor is
+    /// sparse or of an unknown dtype.
+    pub fn slice(mut self, name: &str, ranges: &[Range<usize>]) -> Result<Self> {
+        let tensor = self.file.get(name)?;
+        let piece = ReadPiece::part(tensor.entry(), ranges.to_vec().into()).map_err(|error| tensor.locate(error))?;
+        self.push(tensor, piece)?;
+        Ok(self)
+    }
+
+    /// Adds all tensors, in the order of the file.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor).
+    pub fn all(mut self) -> Result<Self> {
+        self.file.tensors().try_for_each(|tensor| self.add(tensor))?;
+        Ok(self)
+    }
+
+    /// Adds the tensors that loading `T` reads, in that order.
+    ///
+    /// ```
+    /// use ndarray::{Array1, array};
+    /// use tensorfile::{File, TensorFile, TensorMap, ten};
+    ///
+    /// #[derive(TensorFile)]
+    /// #[tensor(allow_unknown)]
+    /// struct Model {
+    ///     b: Array1<f32>,
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let plan = file.read_plan().of::<Model>()?.finish()?;
+    /// assert_eq!(plan.spans(), [file.get("b")?.range()]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Load`] if the file does not fit `T`.
+    pub fn of<T: TensorFile>(self) -> Result<Self> {
+        self.of_schema(&T::schema())
+    }
+
+    /// Sets the alignment of each piece from the start of the memory, in bytes. The default is 64.
+    #[must_use]
+    pub fn align(mut self, bytes: usize) -> Self {
+        self.align = bytes;
+        self
+    }
+
+    /// Places the pieces in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if memory cannot have all of them, and [`ErrorKind::Unsupported`] if the alignment is 0.
+    pub fn finish(self) -> Result<ReadPlan<'f>> {
+        let Self { file, pieces, align } = self;
+        if align == 0 {
+            let (what, instead) = ("align pieces to 0 bytes", "the least alignment is 1");
+            return Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into());
+        }
+        let (mut placed, mut end) = (Vec::with_capacity(pieces.len()), 0_usize);
+        for (tensor, piece) in pieces {
+            let bytes = piece.bytes().ok_or(u64::MAX);
+            let range = bytes.and_then(|bytes| {
+                let start = end.checked_next_multiple_of(align).ok_or(u64::MAX)?;
+                Ok(start..start.checked_add(bytes).ok_or(u64::MAX)?)
+            });
+            let range = range.map_err(|found| tensor.locate(limit(found, usize::MAX as u64)))?;
+            end = range.end;
+            placed.push(PlanPiece { tensor, piece, range });
+        }
+        Ok(ReadPlan { file, pieces: placed, bytes: end })
+    }
+
+    fn of_schema(mut self, schema: &Schema) -> Result<Self> {
+        let positions = self.file.check(schema, None)?;
+        positions.into_iter().try_for_each(|position| self.add(FileTensor::new(self.file, position)))?;
+        Ok(self)
+    }
+
+    fn add(&mut self, tensor: FileTensor<'f>) -> Result<()> {
+        let piece = ReadPiece::whole(tensor.entry()).map_err(|error| tensor.locate(error))?;
+        self.push(tensor, piece)
+    }
+
+    fn push(&mut self, tensor: FileTensor<'f>, piece: ReadPiece<'f>) -> Result<()> {
+        tensor.check_memory(piece.bytes().unwrap_or(usize::MAX))?;
+        self.pieces.push((tensor, piece));
+        Ok(())
+    }
+}
+
+fn limit(found: u64, limit: u64) -> Error {
+    ErrorKind::Limit { what: MEMORY, found, limit }.into()
+}
+
+impl<'f> ReadPlan<'f> {
+    /// Returns the length of the memory for all pieces, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the pieces, in the order of the memory.
+    #[must_use]
+    pub fn pieces(&self) -> &[PlanPiece<'f>] {
+        &self.pieces
+    }
+
+    /// Returns the byte ranges that are read, in order and without overlaps. Offsets are from the start of the file; of
+    /// shards, from the start of the first one.
+    ///
+    /// They include what is read between short runs. Headers of archive members, and what decoding reads after a part
+    /// of a compressed tensor, may come on top; a [source of ranges](crate::file::ReadRanges) may read more between
+    /// ranges.
+    #[must_use]
+    pub fn spans(&self) -> Vec<Range<u64>> {
+        let mut ranges = Vec::new();
+        for PlanPiece { piece, tensor, .. } in &self.pieces {
+            let is_source = self.file.storage.is_source(tensor.span().start);
+            piece.spans(if is_source { &Merging::REMOTE } else { &Merging::LOCAL }, &mut |range| {
+                if !range.is_empty() {
+                    ranges.push(range);
+                }
+            });
+        }
+        let mut spans: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+        for range in sorted::values(ranges, &mut |one: &Range<u64>, other| one.start.cmp(&other.start)) {
+            match spans.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => spans.push(range),
+            }
+        }
+        spans
+    }
+
+    /// Returns the number of bytes in all [spans](Self::spans).
+    #[must_use]
+    pub fn bytes_read(&self) -> u64 {
+        self.spans().iter().map(|span| span.end - span.start).sum()
+    }
+
+    /// Reads all pieces. Several threads read local files; see
+    /// [`set_max_threads`](crate::threads::set_max_threads). A [source of ranges](crate::file::ReadRanges) is asked for
+    /// many ranges together.
+    ///
+    /// Memory that begins at a multiple of 64 bytes is filled faster, in up to half the time on some processors. Besides
+    /// `memory`, this takes at most 64 MiB. The bytes between pieces, and after them, stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if `memory` is shorter than [`bytes`](Self::bytes); nothing is read then. As
+    /// [`FileTensor::read`] otherwise, and the bytes are undefined then.
+    pub fn read_into(&self, memory: &mut [u8]) -> Result<()> {
+        if memory.len() < self.bytes {
+            let what = format!("read {} bytes into memory of {}", self.bytes, memory.len());
+            let instead = "`ReadPlan::bytes` is the length of all pieces".to_owned();
+            return Err(self.file.place(ErrorKind::Unsupported { what, instead }.into()));
+        }
+        let mut count = self.count();
+        self.read(&self.pieces, memory, &mut count)?;
+        count.map_or(Ok(()), |count| count.finish().map_err(|error| self.file.place(error)))
+    }
+
+    /// Reads all pieces into slabs, in the order of the pieces.
+    ///
+    /// ```
+    /// use tensorfile::file::{PlanPiece, Slabs};
+    /// use tensorfile::{File, Result, TensorMap, ten};
+    ///
+    /// /// A buffer, and what was copied from it.
+    /// struct Copies {
+    ///     buffer: [u8; 128],
+    ///     device: Vec<u8>,
+    ///     names: Vec<String>,
+    /// }
+    ///
+    /// impl Slabs for Copies {
+    ///     fn lend(&mut self, _: usize) -> Result<&mut [u8]> {
+    ///         Ok(&mut self.buffer)
+    ///     }
+    ///
+    ///     fn complete(&mut self, pieces: &[PlanPiece<'_>]) -> Result<()> {
+    ///         let start = pieces[0].range().start;
+    ///         for piece in pieces {
+    ///             let range = piece.range();
+    ///             self.device.extend_from_slice(&self.buffer[range.start - start..range.end - start]);
+    ///             self.names.push(piece.name().to_owned());
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1_u8, 2]), ("b", ndarray::array![3]), ("c", ndarray::array![4])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let mut copies = Copies { buffer: [0; 128], device: Vec::new(), names: Vec::new() };
+    /// file.read_plan().all()?.finish()?.read_to(&mut copies)?;
+    /// assert_eq!((copies.device, copies.names.join(" ")), (vec![1, 2, 3, 4], "a b c".to_owned()));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`read_into`](Self::read_into), and errors of `slabs`.
+    pub fn read_to(&self, slabs: &mut dyn Slabs) -> Result<()> {
+        let (mut left, mut count) = (&self.pieces[..], self.count());
+        while let Some(first) = left.first() {
+            let (start, bytes) = (first.range.start, first.range.len());
+            let slab = slabs.lend(bytes)?;
+            let fit = left.iter().take_while(|piece| piece.range.end - start <= slab.len()).count();
+            if fit == 0 {
+                let what = format!("read {bytes} bytes into a slab of {}", slab.len());
+                let instead = "`Slabs::lend` is called with the least length".to_owned();
+                return Err(first.tensor.locate(ErrorKind::Unsupported { what, instead }));
+            }
+            let (now, later) = left.split_at(fit);
+            self.read(now, slab, &mut count)?;
+            slabs.complete(now)?;
+            left = later;
+        }
+        count.map_or(Ok(()), |count| count.finish().map_err(|error| self.file.place(error)))
+    }
+
+    /// Begins to count the bytes of all pieces for a listener.
+    fn count(&self) -> Option<ProgressCount<'f>> {
+        let total = self.pieces.iter().map(|piece| piece.range.len() as u64).sum();
+        self.file.progress.as_ref().map(|listener| listener.count(total))
+    }
+
+    /// Reads pieces to memory that begins with the first of them.
+    fn read(&self, pieces: &[PlanPiece<'f>], memory: &mut [u8], count: &mut Option<ProgressCount<'f>>) -> Result<()> {
+        let start = pieces.first().map_or(0, |first| first.range.start);
+        let placed: Vec<_> = pieces
+            .iter()
+            .map(|PlanPiece { piece, range, .. }| (piece, range.start - start..range.end - start))
+            .collect();
+        let read = read_pieces(&self.file.storage, &placed, memory, &mut |bytes| match count {
+            Some(count) => count.add(bytes as u64),
+            None => Ok(()),
+        });
+        read.map_err(|(i, error)| pieces[i].tensor.locate(error))
+    }
+}
+
+impl<'f> PlanPiece<'f> {
+    /// Returns the name, or the position if the file has no name for the tensor.
+    #[must_use]
+    pub fn name(&self) -> &'f str {
+        self.tensor.name()
+    }
+
+    /// Returns the tensor that it is, or a part of.
+    #[must_use]
+    pub fn tensor(&self) -> FileTensor<'f> {
+        self.tensor
+    }
+
+    /// Returns dtype, shape and layout in memory.
+    #[must_use]
+    pub fn info(&self) -> &TensorInfo {
+        self.piece.info()
+    }
+
+    /// Returns the range in memory, in bytes from its start.
+    #[must_use]
+    pub fn range(&self) -> Range<usize> {
+        self.range.clone()
+    }
+}
+
+impl fmt::Debug for PlanPiece<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut piece = f.debug_struct("PlanPiece");
+        piece.field("name", &self.name()).field("info", self.info()).field("range", &self.range).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadPlan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut plan = f.debug_struct("ReadPlan");
+        plan.field("pieces", &self.pieces.len()).field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for ReadPlanBuilder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut builder = f.debug_struct("ReadPlanBuilder");
+        builder.field("pieces", &self.pieces.len()).field("align", &self.align).finish_non_exhaustive()
+    }
+}
