@@ -88,7 +88,8 @@
 //! # Features
 //!
 //! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`,
-//! `pytorch` and `shards` are not; `full` is all of them. [`btf`] and [`ten`] need no feature.
+//! `pytorch` and `shards` are not; `full` is all of them. `http` reads files at URLs, and is not in `full`. [`btf`] and
+//! [`ten`] need no feature.
 
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports, reason = "formats that are left out use it"))]
 
@@ -125,6 +126,7 @@ pub mod guide;
 mod limits;
 pub mod model;
 mod read;
+mod remote;
 mod serde;
 pub mod stats;
 mod storage;

@@ -287,6 +287,11 @@ pub enum ErrorKind {
         /// The number of bytes requested.
         bytes: u64,
     },
+    /// A file changed while it was read from its server.
+    SourceChanged {
+        /// The difference.
+        what: String,
+    },
     /// An I/O operation failed.
     Io(io::Error),
     /// A message of a `Serialize` or `Deserialize` implementation.
@@ -360,7 +365,7 @@ impl ErrorKind {
             | Self::Cancelled
             | Self::Message(_) => Category::Call,
             Self::Limit { .. } | Self::OutOfMemory { .. } => Category::Limit,
-            Self::Io(_) => Category::Io,
+            Self::SourceChanged { .. } | Self::Io(_) => Category::Io,
         }
     }
 
@@ -504,6 +509,7 @@ impl fmt::Display for ErrorKind {
                 }
             }
             Self::OutOfMemory { bytes } => write!(f, "there is not enough memory for {bytes} bytes"),
+            Self::SourceChanged { what } => write!(f, "the file changed while it was read: {what}; open it again"),
             Self::Io(error) => error.fmt(f),
             Self::Message(message) => f.write_str(message),
         }

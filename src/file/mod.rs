@@ -10,10 +10,13 @@ mod in_order;
 mod load;
 mod open;
 mod read_plan;
+#[cfg(feature = "http")]
+mod remote;
 mod save;
 #[cfg(feature = "shards")]
 mod shards;
 mod tensor;
+mod url;
 mod warnings;
 
 use std::borrow::Cow;
@@ -40,6 +43,8 @@ use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
 use crate::tensor::{Element, Tensor, TensorView};
 
+#[cfg(feature = "http")]
+pub use crate::remote::{Traffic, traffic};
 pub use crate::storage::ReadRanges;
 pub use byte_map::{ByteMap, is_aligned};
 pub use edit::MetadataEdit;
@@ -48,6 +53,7 @@ pub use open::{Backend, OpenOptions};
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
 pub use tensor::FileTensor;
+pub use url::shown_url;
 
 /// An open tensor file: its index is read, and its tensors can be read one by one.
 ///
@@ -207,6 +213,13 @@ impl File {
     #[must_use]
     pub fn location(&self) -> Option<Cow<'_, str>> {
         self.location.as_deref().map(Path::to_string_lossy)
+    }
+
+    /// Returns whether both files are known to have the same bytes without reading them: on a server, by the SHA-256 that
+    /// the Hugging Face hub states, or as one URL with one strong entity tag. Files on disk are never known.
+    #[must_use]
+    pub fn is_known_equal(&self, other: &Self) -> bool {
+        self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
     }
 
     /// Returns the format.
@@ -715,7 +728,7 @@ impl File {
         if let Some(known) = known {
             return Ok(known.clone());
         }
-        let metadata = (self.format.reading.metadata)(&mut FileReader::new(storage), &self.limits);
+        let metadata = (self.format.reading.metadata)(&mut FileReader::with_metadata(storage), &self.limits);
         metadata.map_err(|error| error.in_format(self.format.name))
     }
 

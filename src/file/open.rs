@@ -14,7 +14,7 @@ use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, explain_open};
-use crate::storage::{FilePool, FileVersion, ReadRanges, open_regular};
+use crate::storage::{FilePool, FileVersion, ReadRanges, open_regular, url_of};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -63,7 +63,7 @@ pub struct OpenOptions {
     backend: Backend,
     pub(super) format: Option<&'static Format>,
     pub(super) limits: Limits,
-    progress: Option<Listener>,
+    pub(super) progress: Option<Listener>,
     denied: Vec<WarningKind>,
     pub(super) renames: RenameRules,
 }
@@ -209,6 +209,9 @@ impl OpenOptions {
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
         let path = path.as_ref();
+        if let Some(url) = url_of(path) {
+            return self.open_url(url);
+        }
         self.open_path(path).and_then(|file| self.finish(file)).map_err(|error| error.in_file(path))
     }
 
@@ -237,7 +240,7 @@ impl OpenOptions {
         }))
     }
 
-    fn open_path(&self, path: &Path) -> Result<File> {
+    pub(super) fn open_path(&self, path: &Path) -> Result<File> {
         let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => {
@@ -351,7 +354,12 @@ impl OpenOptions {
     }
 
     /// Finds the format of a file, and reads its index.
-    fn contents(&self, mut file: FileReader<'_>, all: &FileStorage, path: Option<&Path>) -> Result<Contents> {
+    pub(super) fn contents(
+        &self,
+        mut file: FileReader<'_>,
+        all: &FileStorage,
+        path: Option<&Path>,
+    ) -> Result<Contents> {
         let format = self.format.map_or_else(|| detect(&mut file, path), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
         let reader = Reader::new(storage, &format.reading, self.limits.clone());
@@ -372,7 +380,10 @@ impl OpenOptions {
 
     /// Reads a tensor, and only the part of the index that leads to it, if the format allows.
     pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
-        if !self.denied.is_empty() || !self.renames.is_empty() {
+        if let Some(url) = url_of(path) {
+            return self.tensor_at_url(url, name);
+        }
+        if self.needs_index() {
             return self.open(path)?.tensor(name);
         }
         self.tensor_in(path, name).map_err(|error| error.in_file(path))
@@ -384,6 +395,7 @@ impl OpenOptions {
             Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
         };
         let (storage, _) = self.storage(opened, path)?;
+        #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "shards")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
@@ -397,26 +409,35 @@ impl OpenOptions {
         if checkpoint::is_index_name(path) {
             return self.open(path)?.tensor(name);
         }
-        let format = self.format.map_or_else(|| detect(&mut reader, Some(path)), Ok)?;
-        let storage_of_index = ReaderStorage::Boxed(Box::new(reader));
-        let loader = Reader::new(storage_of_index, &format.reading, self.limits.clone()).loader;
-        // The whole index says what is wrong with the file.
-        let Ok(Some(index)) = loader.into_index_of(name) else {
+        let Some(contents) = self.contents_of(reader, path, name)? else {
             let contents = self.contents(FileReader::with_index(&storage), &storage, Some(path))?;
             return self.with_other_parts(storage, path, contents)?.tensor(name);
         };
         // The system would read on past the tensor if more of the file were to follow.
-        let file = self.file_at_random(storage, Some(path), Contents { format, index, metadata: None, part: None });
-        FileTensor::new(&file, 0).read()
+        FileTensor::new(&self.file_at_random(storage, Some(path), contents), 0).read()
     }
 
-    fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
+    /// Returns whether the whole index is needed for one tensor.
+    pub(super) fn needs_index(&self) -> bool {
+        !self.denied.is_empty() || !self.renames.is_empty()
+    }
+
+    /// Reads the part of an index that leads to a tensor. Returns `None` if the format has no such part, or if something is
+    /// wrong: the whole index says what.
+    pub(super) fn contents_of(&self, mut file: FileReader<'_>, path: &Path, name: &str) -> Result<Option<Contents>> {
+        let format = self.format.map_or_else(|| detect(&mut file, Some(path)), Ok)?;
+        let storage = ReaderStorage::Boxed(Box::new(file));
+        let index = Reader::new(storage, &format.reading, self.limits.clone()).loader.into_index_of(name);
+        Ok(index.ok().flatten().map(|index| Contents { format, index, metadata: None, part: None }))
+    }
+
+    pub(super) fn file(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         storage.will_be_read(AccessPattern::InOrder);
         self.file_at_random(storage, path, contents)
     }
 
     /// A file still read at random, as for its index.
-    fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
+    pub(super) fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         let Contents { format, index, metadata, part } = contents;
         let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
         let (has_path, progress) = (true, self.progress.clone());
@@ -514,7 +535,7 @@ fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
 }
 
 /// The parts of a file read for opening it.
-struct Contents {
+pub(super) struct Contents {
     format: &'static Format,
     index: Index,
     metadata: Option<FileMetadata>,

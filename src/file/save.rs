@@ -9,7 +9,9 @@ use super::shards;
 use crate::error::{ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
-use crate::storage::{Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, replace_with};
+use crate::storage::{
+    Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with,
+};
 use crate::write::{Encode, Plan, WriteOptions};
 
 /// Saves a value to a file, in the format of the path's extension.
@@ -359,6 +361,7 @@ impl SaveOptions {
 
     // Unsupported tensors are found before a file is created.
     fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<PlannedFiles> {
+        refuse_url(path)?;
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
         #[cfg(feature = "shards")]

@@ -1,6 +1,6 @@
 //! The members of zip archives.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -20,12 +20,20 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
     file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let mut buffer = record_buffer(len);
-    let file = ZipFile { file: RefCell::new(file), len };
-    let archive = ZipLocator::new().locate_in_reader(file, &mut buffer, len);
+    let waits = file.waits();
+    let archive = ZipLocator::new().locate_in_reader(ZipFile::new(file, len), &mut buffer, len);
     let archive = archive.map_err(|(_, error)| {
         let index = error.eocd_offset().unwrap_or(len);
         zip_error(error, index)
     })?;
+    if waits {
+        let (mut records, mut offsets) = (archive.entries(&mut buffer), Vec::new());
+        // An error is found again where the records are read.
+        while let Ok(Some(record)) = records.next_entry() {
+            offsets.push(record.local_header_offset());
+        }
+        *archive.get_ref().ahead.borrow_mut() = offsets;
+    }
     Ok((archive, buffer))
 }
 
@@ -48,7 +56,7 @@ pub(crate) fn cut_off(file: &mut dyn ReadAt) -> Option<Error> {
         return None;
     }
     let mut buffer = record_buffer(len);
-    let located = ZipLocator::new().locate_in_reader(ZipFile { file: RefCell::new(file), len }, &mut buffer, len);
+    let located = ZipLocator::new().locate_in_reader(ZipFile::new(file, len), &mut buffer, len);
     let (_, error) = located.err()?;
     matches!(error.kind(), rawzip::ErrorKind::MissingEndOfCentralDirectory).then(|| zip_error(error, len))
 }
@@ -70,6 +78,7 @@ pub(crate) fn place_of(archive: &ZipArchive<ZipFile<'_>>, record: &ZipFileHeader
         &mut long
     };
     let offset = record.local_header_offset();
+    archive.get_ref().look_ahead();
     let read = archive.get_ref().read_exact_at(bytes, offset).map_err(rawzip::Error::from);
     read.map_err(|error| zip_error(error, record.central_directory_offset()))?;
     let (header, local_name) = bytes.split_at(LocalHeader::BYTES);
@@ -378,6 +387,29 @@ impl OtherArchive {
 pub(crate) struct ZipFile<'a> {
     file: RefCell<&'a mut dyn ReadAt>,
     len: u64,
+    /// The offsets of local headers that are read next, if that is worth a hint.
+    ahead: RefCell<Vec<u64>>,
+    /// The number of local headers that were read.
+    count: Cell<usize>,
+}
+
+impl<'a> ZipFile<'a> {
+    fn new(file: &'a mut dyn ReadAt, len: u64) -> Self {
+        Self { file: RefCell::new(file), len, ahead: RefCell::default(), count: Cell::default() }
+    }
+
+    /// Hints at the next local headers, some at a time.
+    fn look_ahead(&self) {
+        const AHEAD: usize = 1 << 10;
+
+        let (ahead, count) = (self.ahead.borrow(), self.count.get());
+        self.count.set(count + 1);
+        if count % AHEAD == 0
+            && let Some(next) = ahead.get(count..).filter(|next| !next.is_empty())
+        {
+            self.file.borrow_mut().will_read(&mut next.iter().copied().take(AHEAD));
+        }
+    }
 }
 
 impl ReaderAt for ZipFile<'_> {

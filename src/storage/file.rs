@@ -270,6 +270,29 @@ impl FileStorage {
         }
     }
 
+    /// Returns whether the bytes at an offset are read from a source of ranges.
+    pub(super) fn is_in_source(&self, offset: u64) -> bool {
+        matches!(self.positions(offset), Some((OriginRef::Ranges(_), ..)))
+    }
+
+    /// Fills `bytes` of an index from `offset` on, if a source of ranges reads ahead by itself.
+    pub(super) fn read_index_at(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
+        let is_inside = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());
+        let read = self.source().filter(|_| is_inside)?.read_index_at(offset, bytes)?;
+        Some(read.map_err(|error| Error::from(error).at(offset)))
+    }
+
+    /// Returns text that is equal for two files only if their bytes are.
+    pub(crate) fn identity(&self) -> Option<String> {
+        match self {
+            Self::Joined(joined) => {
+                let parts: Option<Vec<String>> = joined.parts.iter().map(Self::identity).collect();
+                Some(parts?.join("\n"))
+            }
+            _ => self.source()?.identity().map(Into::into),
+        }
+    }
+
     /// Returns the source of a file that is read by ranges.
     pub(super) fn source(&self) -> Option<&dyn ReadRanges> {
         match self {
@@ -387,6 +410,9 @@ impl FileStorage {
 
     /// Hints to the system whether to read ahead in a file on disk.
     pub(crate) fn will_be_read(&self, _access: AccessPattern) {
+        if let (Some(source), AccessPattern::InOrder) = (self.source(), _access) {
+            source.will_read(&[]);
+        }
         #[cfg(target_os = "linux")]
         if let Self::Positioned(Positioned { origin: Origin::File(file), .. }) = self {
             _access.advise(file);

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
+use super::url::refuse_url;
 use crate::error::Result;
 
 /// The answer to a request for a lock.
@@ -135,6 +136,7 @@ impl FileLock {
     /// [`ErrorKind::Io`](crate::ErrorKind::Io): the file cannot be opened.
     pub fn acquire(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
+        refuse_url(path)?;
         let file = lock(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         Ok(Self { _file: file })
     }

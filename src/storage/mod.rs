@@ -20,6 +20,7 @@ mod source_stream;
 mod special;
 mod stream;
 mod temporary;
+mod url;
 
 use std::io;
 use std::ops::Range;
@@ -44,6 +45,7 @@ pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
 pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
+pub(crate) use url::{SCHEMES, refuse_url, scheme_of, shown_url, url_of};
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///
@@ -109,6 +111,12 @@ pub trait ReadAt {
     #[doc(hidden)]
     fn short_file(&mut self) -> Option<&[u8]> {
         None
+    }
+
+    /// Returns whether [`will_read`](Self::will_read) pays.
+    #[doc(hidden)]
+    fn waits(&self) -> bool {
+        false
     }
 
     /// Hints that these offsets will be read next, in this order, so that a slow disk can fetch them at once. They may

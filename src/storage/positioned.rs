@@ -79,6 +79,11 @@ impl<'f> FileReader<'f> {
         Self { is_index: true, ..Self::new(storage) }
     }
 
+    /// A reader of an index that was read before, for its metadata. A source of ranges has kept it.
+    pub(crate) fn with_metadata(storage: &'f FileStorage) -> Self {
+        Self { is_index: storage.source().is_some(), ..Self::new(storage) }
+    }
+
     /// Returns the size of the window at `offset`. Consecutive windows grow.
     fn next_window(&self, offset: u64) -> usize {
         if self.windows == 0 && self.is_index {
@@ -91,6 +96,14 @@ impl<'f> FileReader<'f> {
 
     /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if self.storage.is_in_source(offset) {
+            if !self.is_index {
+                return self.storage.read_at(offset, bytes);
+            }
+            if let Some(read) = self.storage.read_index_at(offset, bytes) {
+                return read;
+            }
+        }
         if !self.storage.is_on_disk(offset) || bytes.len() > WINDOW && !self.is_index {
             return self.storage.read_at(offset, bytes);
         }
@@ -164,6 +177,10 @@ impl ReadAt for FileReader<'_> {
         }
         append_range(self, range, memory)?;
         Ok(memory)
+    }
+
+    fn waits(&self) -> bool {
+        self.waits || self.storage.source().is_some()
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {

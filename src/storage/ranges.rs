@@ -73,9 +73,22 @@ pub trait ReadRanges: Send + Sync {
         ranges.iter_mut().try_for_each(|(offset, bytes)| self.read_at(*offset, bytes))
     }
 
+    /// Fills a few bytes of an index: other reads of this kind follow, mostly near. A source that reads ahead and keeps what
+    /// it read does so here, while the other functions read what is asked for. `None`, the default, means that it does not,
+    /// and more bytes than needed are asked for with [`read_at`](Self::read_at).
+    fn read_index_at(&self, _offset: u64, _bytes: &mut [u8]) -> Option<io::Result<()>> {
+        None
+    }
+
     /// Hints that a few bytes at each of these offsets will be read next, such as the headers of tensors. The offsets
-    /// come from the file and may be wrong. By default, nothing happens.
+    /// come from the file and may be wrong. No offsets mean that the index is read. By default, nothing happens.
     fn will_read(&self, _offsets: &[u64]) {}
+
+    /// Returns text that is equal for two sources only if their bytes are, such as a digest. It is not shown. By default,
+    /// there is none.
+    fn identity(&self) -> Option<Cow<'_, str>> {
+        None
+    }
 
     /// Returns the name for messages, without secrets, such as a URL without its query. Its extension decides between
     /// formats if the content does not.

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::temporary::{Folder, Temporary};
+use super::url::refuse_url;
 use crate::error::{Error, Result};
 
 /// Replaces or creates the file at `path` with the contents written by `fill`: complete and durable, or the old file
@@ -23,6 +24,7 @@ pub(crate) fn replace_with(
     durability: Durability,
     fill: impl FnOnce(&mut File) -> Result<()>,
 ) -> Result<()> {
+    refuse_url(path)?;
     replace_in_steps(path, durability, fill, &mut |_| Ok(()))
 }
 

@@ -8,7 +8,7 @@ mod pipeline;
 
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use bytemuck::Pod;
@@ -23,6 +23,9 @@ const DEFAULT_MOST: usize = 8;
 
 /// The maximum number of threads, or 0 if not known yet.
 static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether one thread was asked for. Threads that wait for a server pay on one processor too.
+static IS_ONE: AtomicBool = AtomicBool::new(false);
 
 /// Sets the maximum number of threads for copying, reading, casting, hashing and counting large tensors, in the whole
 /// process. With 1, no thread is started.
@@ -41,6 +44,7 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 pub fn set_max_threads(threads: usize) {
     assert!(threads > 0, "at least one thread is needed");
     MOST.store(threads, Ordering::Relaxed);
+    IS_ONE.store(threads == 1, Ordering::Relaxed);
 }
 
 /// Returns the maximum number of threads for large tensors; see [`set_max_threads`].
@@ -58,6 +62,7 @@ pub fn max_threads() -> usize {
 
 fn default_most() -> usize {
     let set = std::env::var("TENSORFILE_THREADS").ok().and_then(|threads| threads.parse().ok());
+    IS_ONE.store(set == Some(1), Ordering::Relaxed);
     let processors = || thread::available_parallelism().map_or(1, |found| found.get().min(DEFAULT_MOST));
     set.filter(|threads| *threads > 0).unwrap_or_else(processors)
 }
@@ -119,6 +124,44 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
+/// Calls `work` with each number below `count`, in up to so many threads, which mostly wait. Returns the error of the first
+/// one that failed, after which no new ones are begun.
+#[cfg(feature = "http")]
+pub(crate) fn at_once<E: Send>(
+    count: usize,
+    threads: usize,
+    work: &(dyn Fn(usize) -> Result<(), E> + Sync),
+) -> Result<(), E> {
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, E)>));
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                break;
+            }
+            if let Err(error) = work(number) {
+                next.store(count, Ordering::Relaxed);
+                let mut failed = failed.lock().expect("no thread panics with the lock");
+                if failed.as_ref().is_none_or(|(first, _)| number < *first) {
+                    *failed = Some((number, error));
+                }
+            }
+        }
+    };
+    // The environment is read with it.
+    let _ = max_threads();
+    let threads = if IS_ONE.load(Ordering::Relaxed) { 1 } else { threads };
+    thread::scope(|scope| {
+        for _ in 1..threads.min(count) {
+            // Without other threads, this one does all the work.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    let failed = failed.into_inner().expect("no thread panics with the lock");
+    failed.map_or(Ok(()), |(_, error)| Err(error))
+}
+
 /// Returns the length of the parts to split `bytes` bytes into: all of them, if a second thread is not worth it.
 fn part_len(bytes: usize) -> usize {
     /// The alignment of parts, so that two threads rarely touch one page.
@@ -175,6 +218,21 @@ mod tests {
             let mut numbers = Vec::<u64>::new();
             append(&mut numbers, &bytes[bytes.len() - len..]);
             assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers), &bytes[bytes.len() - len..]);
+        }
+    }
+
+    #[cfg(feature = "http")]
+    #[test]
+    fn the_first_error_ends_the_work() {
+        for threads in [1, 4] {
+            let calls = AtomicUsize::new(0);
+            let work = |number: usize| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                if number == 5 { Err(number) } else { Ok(()) }
+            };
+            assert_eq!((at_once(5, threads, &work), calls.swap(0, Ordering::Relaxed)), (Ok(()), 5));
+            assert_eq!(at_once(10_000_000, threads, &work), Err(5));
+            assert!(calls.into_inner() < 10_000_000);
         }
     }
 

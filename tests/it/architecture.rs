@@ -33,8 +33,16 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("array", &["tensor", "error", "model", "serde"]),
     // One folder per format, which knows no other, and the table of them.
     ("format", &["tensor", "error", "limits", "storage", "model", "read", "write", "find", "serde"]),
+    // Files at URLs.
+    ("remote", &["error", "limits", "storage", "fetch", "format", "threads"]),
     // Open files, and views of tensors for programs.
-    ("file", &["tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "fetch", "format"]),
+    (
+        "file",
+        &[
+            "tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "fetch", "format",
+            "remote", "threads",
+        ],
+    ),
     ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format"]),
     ("private", &["error", "model", "serde"]),
     ("guide", &[]),
@@ -42,7 +50,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "lib",
         &[
             "array", "cast", "digest", "error", "fetch", "file", "find", "format", "limits", "model", "private",
-            "serde", "stats", "storage", "tensor", "threads", "view",
+            "remote", "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),
 ];

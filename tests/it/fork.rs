@@ -69,3 +69,54 @@ fn forks_while_threads_save() {
         assert_eq!(stuck, 0, "children that did not save");
     });
 }
+
+#[cfg(feature = "http")]
+const URL: &str = "TENSORFILE_TEST_URL";
+
+#[cfg(feature = "http")]
+#[test]
+fn forked_processes_read_urls() {
+    let map: TensorMap =
+        (0..9_u8).map(|i| (format!("t{i}"), Tensor::from_slice(&[i; 70_000], [70_000]).unwrap())).collect();
+    let server = crate::support::server::Server::new();
+    let url = server.put("/m.ten", tensorfile::ten::to_vec(&map).unwrap());
+    let output = child::command("fork::forks_with_open_connections", &[(URL, &url)]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[cfg(feature = "http")]
+#[test]
+#[ignore = "a process of its own is forked"]
+fn forks_with_open_connections() {
+    let Ok(url) = std::env::var(URL) else { return };
+    let file = tensorfile::File::open(url).unwrap();
+    let is_right = |i: u8| {
+        let read = file.tensor(&format!("t{i}"));
+        read.is_ok_and(|tensor| tensor.as_bytes().iter().all(|byte| *byte == i))
+    };
+    assert!(is_right(0));
+    let children: Vec<libc::pid_t> = (1..8)
+        .map(|i| {
+            // SAFETY: the child only calls the library, and no other thread runs.
+            let process = unsafe { libc::fork() };
+            if process == 0 {
+                // SAFETY: these only change this process. It dies if it waits for ever.
+                unsafe { libc::alarm(20) };
+                let right = (0..4).all(|_| is_right(i));
+                // SAFETY: as above.
+                unsafe { libc::_exit(i32::from(!right)) };
+            }
+            assert!(process > 0, "{}", std::io::Error::last_os_error());
+            process
+        })
+        .collect();
+    // The connections of the parent are its own.
+    assert!((0..9).all(is_right));
+    for process in children {
+        let mut status = 0;
+        // SAFETY: the pointer is that of a number that lives long enough.
+        assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+        assert_eq!(status, 0, "a child did not read what is there");
+    }
+}

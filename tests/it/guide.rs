@@ -291,5 +291,6 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Limit { what: "number of tensors", found: 2000, limit: 1000 },
         ErrorKind::OutOfMemory { bytes: 1 << 40 },
         ErrorKind::Io(io::Error::new(io::ErrorKind::NotFound, "No such file or directory (os error 2)")),
+        ErrorKind::SourceChanged { what: "its entity tag is another one".to_owned() },
     ]
 }

@@ -50,6 +50,16 @@ mod progress;
 mod ranges;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
 mod readme;
+#[cfg(all(
+    feature = "gguf",
+    feature = "http",
+    feature = "npz",
+    feature = "ptd",
+    feature = "pytorch",
+    feature = "safetensors",
+    feature = "tensorbuffers"
+))]
+mod remote;
 #[cfg(feature = "ptd")]
 mod report;
 mod serde;

@@ -54,6 +54,19 @@ pub(in crate::file) fn all_parts(path: &Path, part: &FilePart) -> Option<Vec<Pat
     (1..=part.count).map(path_of).collect()
 }
 
+/// Returns the names of all files of a remote model, given the location of one of them. `None` if its name is not numbered.
+#[cfg(feature = "http")]
+pub(in crate::file) fn part_names(location: &Path, part: &FilePart) -> Option<Vec<String>> {
+    /// Each costs a request before it is known whether the file is there.
+    const MOST: u64 = 1000;
+
+    let numbered = NumberedName::parse(location)?;
+    if numbered.count != part.count || numbered.number.checked_sub(1) != Some(part.index) || part.count > MOST {
+        return None;
+    }
+    Some((1..=part.count).map(|number| numbered.name(number)).collect())
+}
+
 /// Checks that a file is the part stated in its name.
 pub(in crate::file) fn check_part(file: &File, number: u64, count: u64) -> Result<()> {
     let expected = number + 1;

@@ -8,6 +8,8 @@ pub mod disk;
 pub mod huge;
 pub mod interop;
 pub mod memory;
+#[cfg(feature = "http")]
+pub mod server;
 mod skipped;
 #[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
 pub mod verifier;

@@ -1,0 +1,130 @@
+//! Opens files on servers, and the shards next to them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use super::{File, FileTensor, OpenOptions, shards};
+use crate::error::{Error, ErrorKind, Result};
+use crate::remote::{self, Location, RemoteFile};
+use crate::storage::{FileReader, FileStorage, shown_url};
+use crate::tensor::Tensor;
+use crate::threads::at_once;
+
+impl OpenOptions {
+    pub(super) fn open_location(&self, url: &str) -> Result<File> {
+        match remote::open(url, &self.limits)? {
+            Location::Path(path) => self.open_path(&path).map_err(|error| error.in_file(&path)),
+            Location::Ranges(found) => self.open_remote(found),
+        }
+    }
+
+    /// Reads a tensor, and only the part of the index that leads to it, if the format allows.
+    pub(super) fn tensor_at_url(&self, url: &str, name: &str) -> Result<Tensor> {
+        if self.needs_index() {
+            return self.open_url(url)?.tensor(name);
+        }
+        let read = remote::open(url, &self.limits).and_then(|location| match location {
+            Location::Path(path) => self.tensor(&path, name),
+            Location::Ranges(found) => self.tensor_in_remote(found, name),
+        });
+        read.map_err(|error| error.in_file(&PathBuf::from(shown_url(url))))
+    }
+
+    fn open_remote(&self, remote: RemoteFile) -> Result<File> {
+        let name = PathBuf::from(&*remote.source.name());
+        let storage = FileStorage::ranges(remote.source.clone())?;
+        let opened = || {
+            let mut reader = FileReader::with_index(&storage);
+            if shards::is_index(&mut reader, &storage, &name, self.format.is_some())? {
+                return self.open_remote_shards(&storage, &remote, &name);
+            }
+            let contents = self.contents(reader, &storage, Some(&name))?;
+            let file = File { has_path: false, ..self.file(storage, Some(&name), contents) };
+            if let Some(names) = file.part.and_then(|part| shards::part_names(&name, &part)) {
+                return self.open_remote_parts(file, &remote, &names, &name);
+            }
+            Ok(file)
+        };
+        opened().map_err(|error| error.in_file(&name))
+    }
+
+    fn tensor_in_remote(&self, remote: RemoteFile, name: &str) -> Result<Tensor> {
+        let path = PathBuf::from(&*remote.source.name());
+        let storage = FileStorage::ranges(remote.source.clone())?;
+        let mut reader = FileReader::with_index(&storage);
+        if shards::is_index(&mut reader, &storage, &path, self.format.is_some())? {
+            let index = shards::read(&storage, &self.limits)?;
+            return match index.shard_of(name) {
+                Some(shard) => self.open_remote_shard(&remote, shard)?.tensor(name),
+                None => self.open_remote(remote)?.tensor(name),
+            };
+        }
+        match self.contents_of(reader, &path, name)? {
+            Some(contents) => FileTensor::new(&self.file_at_random(storage, Some(&path), contents), 0).read(),
+            None => self.open_remote(remote)?.tensor(name),
+        }
+        .map_err(|error| error.in_file(&path))
+    }
+
+    /// Opens the shards of an index, several at once.
+    fn open_remote_shards(&self, storage: &FileStorage, remote: &RemoteFile, path: &Path) -> Result<File> {
+        let index = shards::read(storage, &self.limits)?;
+        let listed = index.shards();
+        let names: Vec<&str> = listed.iter().map(|(shard, _)| *shard).collect();
+        let files = self.open_siblings(remote, &names).map_err(|(number, error)| {
+            let tensor = listed[number].1[0];
+            match error.kind() {
+                ErrorKind::Io(io) => {
+                    let message = format!("{}: {io}; the index says that `{tensor}` is in it", names[number]);
+                    io::Error::new(io.kind(), message).into()
+                }
+                _ => error,
+            }
+        })?;
+        let file = shards::join(index, files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Opens the remaining numbered files of a model. If one is not there, the file stays alone.
+    fn open_remote_parts(&self, open: File, remote: &RemoteFile, names: &[String], path: &Path) -> Result<File> {
+        let own = open.part.as_ref().map_or(0, |part| part.index);
+        let others: Vec<&str> =
+            (0..).zip(names).filter(|(number, _)| *number != own).map(|(_, name)| &**name).collect();
+        let mut files = match self.open_siblings(remote, &others) {
+            Ok(files) => files,
+            Err((_, error)) if error.is_not_found() => return Ok(open),
+            Err((_, error)) => return Err(error),
+        };
+        files.insert(usize::try_from(own).unwrap_or(usize::MAX).min(files.len()), open);
+        for (number, file) in (0..).zip(&files) {
+            let checked = shards::check_part(file, number, names.len() as u64);
+            let shard = file.location.clone().unwrap_or_default();
+            checked.map_err(|error| error.in_format(file.format.name).in_shard(&shard, 0))?;
+        }
+        let file = shards::join_parts(files, path, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Opens files next to a file. An error comes with the position of the name.
+    fn open_siblings(&self, remote: &RemoteFile, names: &[&str]) -> Result<Vec<File>, (usize, Error)> {
+        /// Each opens a connection, and some read headers in many places.
+        const AT_ONCE: usize = 8;
+
+        let files: Vec<OnceLock<File>> = names.iter().map(|_| OnceLock::new()).collect();
+        at_once(names.len(), AT_ONCE, &|number| {
+            let file = self.open_remote_shard(remote, names[number]).map_err(|error| (number, error))?;
+            files[number].set(file).map_err(|_| ()).expect("each file is opened once");
+            Ok(())
+        })?;
+        Ok(files.into_iter().filter_map(OnceLock::into_inner).collect())
+    }
+
+    fn open_remote_shard(&self, remote: &RemoteFile, name: &str) -> Result<File> {
+        let source = remote.siblings.open(name, &self.limits)?;
+        let path = PathBuf::from(&*source.name());
+        let read = || self.read(FileStorage::ranges(source)?, Some(&path));
+        let file = read().map_err(|error| error.in_shard(&path, 0))?;
+        Ok(File { has_path: false, ..file })
+    }
+}

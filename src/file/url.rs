@@ -1,0 +1,66 @@
+//! Files at URLs, as the functions that open paths open them.
+
+use std::path::{Path, PathBuf};
+
+use super::{File, OpenOptions};
+use crate::error::Result;
+use crate::storage::{self, url_of};
+
+/// Returns the text of a URL for messages: without its query and user, which can be secrets. `None` for a path.
+///
+/// ```
+/// use tensorfile::file::shown_url;
+///
+/// assert_eq!(shown_url("https://host/a.npy?signature=123").as_deref(), Some("https://host/a.npy"));
+/// assert_eq!(shown_url("folder/a.npy"), None);
+/// ```
+#[must_use]
+pub fn shown_url(location: impl AsRef<Path>) -> Option<String> {
+    url_of(location.as_ref()).map(storage::shown_url)
+}
+
+impl OpenOptions {
+    /// Opens a file at a URL: `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging Face hub. It
+    /// needs the Cargo feature `http`. [`File::open`] and [`load`](super::load()) do the same with a path that is a URL.
+    ///
+    /// Only the bytes that are asked for are read: the index now, each tensor on demand. Nothing can be borrowed. A server
+    /// that has no ranges sends the whole file, which is held in memory up to a [limit](crate::Limits::held).
+    ///
+    /// ```no_run
+    /// use tensorfile::OpenOptions;
+    ///
+    /// let file = OpenOptions::new().open_url("hf://openai-community/gpt2")?;
+    /// let weight = file.tensor("wpe.weight")?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`File::open`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if the server refuses or does not answer. Later reads are
+    /// [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged) if the file on the server is another one by then.
+    pub fn open_url(&self, url: &str) -> Result<File> {
+        let opened = self.open_location(url).and_then(|file| self.finish(file));
+        opened.map_err(|error| error.in_file(&PathBuf::from(storage::shown_url(url))))
+    }
+}
+
+#[cfg(not(feature = "http"))]
+impl OpenOptions {
+    #[expect(clippy::unused_self, reason = "it is the same call with the feature")]
+    fn open_location(&self, url: &str) -> Result<File> {
+        Err(crate::remote::cannot_open(url))
+    }
+
+    pub(super) fn tensor_at_url(&self, url: &str, name: &str) -> Result<crate::tensor::Tensor> {
+        self.open_url(url)?.tensor(name)
+    }
+}
+
+#[cfg(all(test, not(feature = "http")))]
+mod tests {
+    #[test]
+    fn a_url_names_the_feature_that_is_off() {
+        let error = super::File::open("https://user:pass@host/a.npy?query").unwrap_err();
+        assert_eq!(error.to_string(), "https://host/a.npy: remote files need the Cargo feature `http`");
+    }
+}

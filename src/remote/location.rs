@@ -1,0 +1,28 @@
+//! The file at a URL, once it is opened.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::storage::ReadRanges;
+
+/// The file at a URL.
+pub(crate) enum Location {
+    /// A file of a cache on disk.
+    Path(PathBuf),
+    /// A file to read by ranges.
+    Ranges(RemoteFile),
+}
+
+/// A file to read by ranges, and the way to its shards.
+pub(crate) struct RemoteFile {
+    pub(crate) source: Arc<dyn ReadRanges>,
+    pub(crate) siblings: Box<dyn Siblings>,
+}
+
+/// Opens the files next to a remote file.
+pub(crate) trait Siblings: Send + Sync {
+    /// Opens a file, given its name.
+    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>>;
+}

@@ -1,0 +1,273 @@
+//! A remote object as a source of ranges: spans at once, and an index read ahead and kept.
+
+use std::borrow::Cow;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::header_blocks::HeaderBlocks;
+use super::location::{Location, RemoteFile, Siblings};
+use super::object::{Opened, RangeBody, RemoteObject};
+use super::url::WebUrl;
+use crate::error::{ErrorKind, Result};
+use crate::fetch::{Merging, Span, merge_and_cut};
+use crate::limits::Limits;
+use crate::storage::ReadRanges;
+use crate::threads::at_once;
+
+/// A file on a web server.
+pub(super) struct WebSource {
+    object: Arc<RemoteObject>,
+    /// The name for messages.
+    name: String,
+    headers: Mutex<HeaderBlocks>,
+    /// A body that goes on while an index is read.
+    ahead: Mutex<Option<RangeBody>>,
+}
+
+/// The number of bytes to read where a header may be.
+const HEADER: u64 = 1 << 10;
+
+/// The number of bytes to read at a new place of an index.
+const PLACE: u64 = 16 << 10;
+
+/// The number of bytes to read at the end of the file, where some formats have their index.
+const TAIL: u64 = 512 << 10;
+
+/// The longest gap to read through for the next header, if only this one is known.
+const HEADER_GAP: u64 = 128 << 10;
+
+/// The most bytes to ask for ahead. They are read as they are needed.
+const AHEAD: u64 = 64 << 20;
+
+/// A read of an index up to this length may be followed by others.
+const SHORT: usize = 512;
+
+/// Headers in many known places. Requests at once cost less than one after the other.
+const HEADERS: Merging = Merging { gap: 32 << 10, over_read: 1, longest: 8 << 20, in_flight: 32 };
+
+/// Opens a URL of a web server.
+pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
+    let url = WebUrl::parse(url).map_err(|what| {
+        let what = format!("open the URL: {what}");
+        ErrorKind::Unsupported { what, instead: "a URL is `https://HOST/PATH`".to_owned() }
+    })?;
+    let (source, siblings) = (WebSource::open(url.clone(), None, url.to_string(), limits)?, Box::new(WebFolder(url)));
+    Ok(Location::Ranges(RemoteFile { source: Arc::new(source), siblings }))
+}
+
+/// The folder of a file on a web server.
+struct WebFolder(WebUrl);
+
+impl Siblings for WebFolder {
+    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
+        let url = self.0.sibling(name);
+        let shown = url.to_string();
+        Ok(Arc::new(WebSource::open(url, None, shown, limits)?))
+    }
+}
+
+impl WebSource {
+    /// Opens an object; `name` is for messages.
+    pub(super) fn open(url: WebUrl, token: Option<String>, name: String, limits: &Limits) -> Result<Self> {
+        let Opened { object, begin } = RemoteObject::open(url, token, limits)?;
+        let mut headers = HeaderBlocks::default();
+        headers.insert(0, begin);
+        let (headers, object, ahead) = (Mutex::new(headers), Arc::new(object), Mutex::default());
+        Ok(Self { object, name, headers, ahead })
+    }
+
+    pub(super) fn object(&self) -> &RemoteObject {
+        &self.object
+    }
+
+    fn headers(&self) -> MutexGuard<'_, HeaderBlocks> {
+        self.headers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Option<RangeBody>> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the bytes of an index at `missing`, of which a read needs those up to `end`.
+    fn read_ahead(&self, missing: u64, end: u64) -> io::Result<()> {
+        let len = self.object.len();
+        let tail = len.saturating_sub(TAIL);
+        let mut ahead = self.ahead();
+        let goes_on = |body: &RangeBody| {
+            let rest = body.rest();
+            rest.start <= missing && missing - rest.start <= HEADER_GAP && end <= rest.end
+        };
+        if ahead.as_ref().is_none_or(|body| !goes_on(body)) {
+            *ahead = None;
+            let headers = self.headers();
+            let (before, next) = (headers.end_before(missing), headers.next_after(missing));
+            drop(headers);
+            let len = next.map_or(len, |next| next.min(len));
+            let is_near = before.is_some_and(|before| missing - before <= HEADER_GAP);
+            let end = if end - missing > SHORT as u64 {
+                // The length of a long read is what the file says.
+                end.min(len)
+            } else if missing >= tail {
+                len
+            } else if is_near {
+                missing.saturating_add(AHEAD).min(len)
+            } else {
+                missing.saturating_add(PLACE).min(len)
+            };
+            // Directories are read from their end.
+            let start = if missing >= tail { before.unwrap_or_default().max(tail) } else { missing };
+            *ahead = Some(RangeBody::new(&self.object, start..end));
+        }
+        let body = ahead.as_mut().expect("it was just made");
+        // Bytes after the next block are there already.
+        let end = end.min(body.rest().end);
+        while body.rest().start < end {
+            let rest = body.rest();
+            let mut piece = vec![0; usize::try_from(rest.end - rest.start).unwrap_or(usize::MAX).min(64 << 10)];
+            body.read_exact(&mut piece)?;
+            self.headers().insert(rest.start, piece);
+        }
+        if body.rest().is_empty() {
+            *ahead = None;
+        }
+        Ok(())
+    }
+
+    /// Reads spans, several at once.
+    fn read_spans(&self, ranges: &mut [(u64, &mut [u8])], merging: &Merging) -> io::Result<()> {
+        let asked: Vec<Range<u64>> =
+            ranges.iter().map(|(start, bytes)| *start..start.saturating_add(bytes.len() as u64)).collect();
+        let spans = merge_and_cut(&asked, merging);
+        // Each span gets the parts of the destinations that it fills.
+        let mut jobs: Vec<SpanJob<'_>> = Vec::with_capacity(spans.len());
+        let mut rest = ranges.iter_mut().map(|(start, bytes)| (*start, &mut **bytes)).peekable();
+        for Span { range, .. } in spans {
+            let mut parts = Vec::new();
+            while let Some(part) = rest.next_if(|(start, _)| *start < range.end) {
+                parts.push(part);
+            }
+            jobs.push((range, parts));
+        }
+        cut_parts(&mut jobs);
+        self.run(jobs, merging.in_flight)
+    }
+
+    /// Reads spans into their parts, several at once.
+    fn run(&self, jobs: Vec<SpanJob<'_>>, in_flight: usize) -> io::Result<()> {
+        let (count, stops) = (jobs.len(), AtomicBool::new(false));
+        let jobs: Vec<Mutex<Option<SpanJob<'_>>>> = jobs.into_iter().map(|job| Mutex::new(Some(job))).collect();
+        at_once(count, in_flight, &|number| {
+            let (range, parts) =
+                jobs[number].lock().expect("no thread panics with it").take().expect("it is taken once");
+            self.read_span(range, parts, &stops).inspect_err(|_| stops.store(true, Ordering::Relaxed))
+        })
+    }
+
+    fn read_span(&self, range: Range<u64>, parts: Vec<(u64, &mut [u8])>, stops: &AtomicBool) -> io::Result<()> {
+        let mut body = RangeBody::new(&self.object, range);
+        for (start, bytes) in parts {
+            body.skip_to(start)?;
+            for piece in bytes.chunks_mut(256 << 10) {
+                if stops.load(Ordering::Relaxed) {
+                    // Another span failed, and its error is the one that counts.
+                    return Ok(());
+                }
+                body.read_exact(piece)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A span, and the destinations of its bytes.
+type SpanJob<'a> = (Range<u64>, Vec<(u64, &'a mut [u8])>);
+
+/// Moves the ends of parts that reach over a span into the next one.
+fn cut_parts(jobs: &mut [SpanJob<'_>]) {
+    for number in 0..jobs.len() {
+        let end = jobs[number].0.end;
+        let parts = &mut jobs[number].1;
+        let Some((start, bytes)) = parts.pop_if(|(start, bytes)| *start + bytes.len() as u64 > end) else { continue };
+        let (own, after) = bytes.split_at_mut(usize::try_from(end - start).unwrap_or(usize::MAX));
+        parts.push((start, own));
+        if let Some((_, next)) = jobs.get_mut(number + 1) {
+            next.insert(0, (end, after));
+        }
+    }
+}
+
+impl ReadRanges for WebSource {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.object.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.read_many(&mut [(offset, bytes)])
+    }
+
+    fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> io::Result<()> {
+        // The index is read.
+        *self.ahead() = None;
+        let mut missing: Vec<(u64, &mut [u8])> = Vec::with_capacity(ranges.len());
+        let mut headers = self.headers();
+        for (start, bytes) in ranges {
+            let known = headers.copy(*start, bytes);
+            if known < bytes.len() {
+                missing.push((*start + known as u64, &mut bytes[known..]));
+            }
+        }
+        drop(headers);
+        self.read_spans(&mut missing, &Merging::REMOTE)
+    }
+
+    fn read_index_at(&self, offset: u64, bytes: &mut [u8]) -> Option<io::Result<()>> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        loop {
+            let known = self.headers().copy(offset, bytes);
+            if known == bytes.len() {
+                return Some(Ok(()));
+            }
+            if let Err(error) = self.read_ahead(offset + known as u64, end) {
+                return Some(Err(error));
+            }
+        }
+    }
+
+    fn will_read(&self, offsets: &[u64]) {
+        // A body that goes on is not waited for any more.
+        *self.ahead() = None;
+        let len = self.object.len();
+        let headers = self.headers();
+        let mut ranges: Vec<Range<u64>> = offsets
+            .iter()
+            .map(|offset| headers.missing_from(*offset)..offset.saturating_add(HEADER).min(len))
+            .filter(|range| range.start < range.end)
+            .collect();
+        drop(headers);
+        ranges.sort_unstable_by_key(|range| range.start);
+        let spans = merge_and_cut(&ranges, &HEADERS);
+        let mut bytes: Vec<Vec<u8>> = Vec::new();
+        for Span { range, .. } in &spans {
+            bytes.push(vec![0; usize::try_from(range.end - range.start).unwrap_or_default()]);
+        }
+        let parts = spans
+            .iter()
+            .zip(&mut bytes)
+            .map(|(span, bytes)| (span.range.clone(), vec![(span.range.start, &mut bytes[..])]));
+        // An error is found again where the bytes are asked for.
+        if self.run(parts.collect(), HEADERS.in_flight).is_ok() {
+            let mut headers = self.headers();
+            spans.into_iter().zip(bytes).for_each(|(span, bytes)| headers.insert(span.range.start, bytes));
+        }
+    }
+
+    fn identity(&self) -> Option<Cow<'_, str>> {
+        self.object.identity().map(Cow::Owned)
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed(&self.name)
+    }
+}
