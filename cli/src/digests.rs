@@ -13,7 +13,7 @@ use tensorfile::file::FileTensor;
 use tensorfile::model::TensorData;
 use tensorfile::{File, Result, TensorInfo};
 
-use crate::args::{display_name, read_lines};
+use crate::args::{display_name, is_stdin, read_lines};
 use crate::exit::{Failure, Outcome};
 use crate::export::quoted;
 use crate::output::numbers::counted;
@@ -163,9 +163,10 @@ impl Difference {
     }
 }
 
-/// Returns the name of a file as bytes of a manifest.
+/// Returns the name of a file as bytes of a manifest, a URL without its secrets.
 pub fn path_bytes(path: &Path) -> &[u8] {
-    path.as_os_str().as_encoded_bytes()
+    let name = if is_stdin(path) { path } else { display_name(path) };
+    name.as_os_str().as_encoded_bytes()
 }
 
 /// Writes a line of a manifest.

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use tensorfile::{Category, Error, ErrorKind};
 
+use crate::args::display_name;
 use crate::output;
 
 /// The answer of a command that ran to its end.
@@ -63,14 +64,19 @@ impl Failure {
     /// A file exists, and `--no-clobber` protects it.
     pub fn exists(path: &Path) -> Self {
         let message = "exists, and --no-clobber is given".to_owned();
-        Self { code: Self::IO, file: Some(path.display().to_string()), message: Some(message), is_listed: false }
+        Self {
+            code: Self::IO,
+            file: Some(display_name(path).display().to_string()),
+            message: Some(message),
+            is_listed: false,
+        }
     }
 
     /// A file is malformed.
     pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
         Self {
             code: Self::MALFORMED,
-            file: Some(path.display().to_string()),
+            file: Some(display_name(path).display().to_string()),
             message: Some(message.to_string()),
             is_listed: false,
         }
@@ -105,7 +111,7 @@ impl Failure {
 
     /// Names the file, if the message does not.
     pub fn or_in(self, path: &Path) -> Self {
-        Self { file: self.file.or_else(|| Some(path.display().to_string())), ..self }
+        Self { file: self.file.or_else(|| Some(display_name(path).display().to_string())), ..self }
     }
 
     /// Prints the message to standard error.
@@ -198,13 +204,13 @@ pub trait At<T> {
 
 impl<T> At<T> for io::Result<T> {
     fn at(self, path: &Path) -> Outcome<T> {
-        self.map_err(|error| Failure::from_io(path.display(), &error))
+        self.map_err(|error| Failure::from_io(display_name(path).display(), &error))
     }
 }
 
 impl<T> At<T> for tensorfile::Result<T> {
     fn at(self, path: &Path) -> Outcome<T> {
-        self.map_err(|error| Failure::from_error(path.display(), &error))
+        self.map_err(|error| Failure::from_error(display_name(path).display(), &error))
     }
 }
 

@@ -41,7 +41,8 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 
 /// List, show, compare, check and convert tensor files.
 ///
-/// The format of a file is detected from its content and its name. The file `-` is standard input. `ls`, `info`,
+/// The format of a file is detected from its content and its name. A file to read may be a URL: `https://…`, `http://…`,
+/// or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging Face hub. The file `-` is standard input. `ls`, `info`,
 /// `stats`, `hash` and `verify` read a pipe once, and hold only its index and a piece of a tensor. Others read it into
 /// memory, or into a temporary file if it sends more than 64 MiB. So do all if the tensors are not in order, or the
 /// index is at the end, as in npz, tensorbuffers and pytorch files.
@@ -60,6 +61,9 @@ struct Cli {
     /// the tensors of a file share as many bytes.
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
     max_memory: Option<u64>,
+    /// Print how many requests servers answered, and how many bytes they sent
+    #[arg(long, short, global = true)]
+    verbose: bool,
     #[command(subcommand)]
     command: commands::Command,
 }
@@ -98,11 +102,26 @@ pub fn main() -> ExitCode {
     }
     // Output written before a failure appears before its message.
     let flushed = out.finish().map_err(Failure::from);
+    if cli.verbose {
+        print_traffic();
+    }
     match outcome.and_then(|verdict| flushed.map(|()| verdict)) {
         Ok(Verdict::Pass) => ExitCode::SUCCESS,
         Ok(Verdict::Fail) => Failure::FAIL.into(),
         Err(failure) => failure.report(),
     }
+}
+
+/// Prints what was read from servers.
+fn print_traffic() {
+    #[cfg(feature = "http")]
+    {
+        let traffic = tensorfile::file::traffic();
+        let requests = output::numbers::counted(usize::try_from(traffic.requests).unwrap_or(usize::MAX), "request");
+        output::note(format_args!("{requests}, {} bytes from servers", output::numbers::count(traffic.bytes)));
+    }
+    #[cfg(not(feature = "http"))]
+    output::note("this program was built without the feature for URLs");
 }
 
 /// Prints that the number of threads in the environment is ignored, if it is not a number.

@@ -1,17 +1,18 @@
 //! Input files: arguments, directories, checkpoints and pipes, and running a command on each file.
 
 use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::file::Backend;
+use tensorfile::file::{Backend, shown_url};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
@@ -50,7 +51,10 @@ impl Input {
 /// Returns the path of the file to open in the directory of a checkpoint, or of the index of shards if there is no
 /// single file; other paths unchanged.
 pub fn file_at(path: &Path) -> Outcome<PathBuf> {
-    let file = if path.is_dir() {
+    let file = if shown_url(path).is_some() {
+        // A copy in a cache is not the file.
+        return Ok(path.to_owned());
+    } else if path.is_dir() {
         open(path, None)?
     } else if path.exists() {
         return Ok(path.to_owned());
@@ -174,7 +178,7 @@ impl NamedInputs {
 
     fn is_file(&self, text: &OsStr, first: &OnceCell<Option<File>>) -> bool {
         let path = Path::new(text);
-        if !self.tensor.is_empty() || is_stdin(path) {
+        if !self.tensor.is_empty() || is_stdin(path) || shown_url(path).is_some() {
             return true;
         }
         let (exists, is_named_so) = (path.exists(), has_extension(path));
@@ -184,7 +188,7 @@ impl NamedInputs {
             return exists;
         }
         // A pipe can be read once only.
-        let is_repeatable = self.first.is_file() || self.first.is_dir();
+        let is_repeatable = self.first.is_file() || self.first.is_dir() || shown_url(&self.first).is_some();
         let open = || if is_repeatable { options().open(&self.first).ok() } else { None };
         let Some(file) = first.get_or_init(open) else { return true };
         let text = text.to_string_lossy();
@@ -192,7 +196,7 @@ impl NamedInputs {
             return true;
         }
         if exists {
-            let first = self.first.display();
+            let first = display_name(&self.first).display();
             note(format_args!("`{text}` is a tensor of {first}; the file of that name is `./{text}`"));
         }
         false
@@ -443,7 +447,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // For a directory, the path in the error is the path of a file in it.
         false => options.open(path).map_err(|error| {
-            let index = error.path().unwrap_or(path).to_owned();
+            let index = error.path().unwrap_or(display_name(path)).to_owned();
             Failure::from_error(index.display(), &error)
         }),
     }?;
@@ -451,7 +455,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         let mut found = warnings::of_file(&file);
         // The command line says what the file is.
         found.retain(|warning| from.is_none() || warning.kind != WarningKind::Extension);
-        let path = if is_stdin(path) { display_name(path) } else { file.path().unwrap_or(path) };
+        let path = if is_stdin(path) { display_name(path) } else { file.path().unwrap_or(display_name(path)) };
         warnings::print(path, &found);
     }
     Ok(file)
@@ -655,9 +659,28 @@ pub fn read_lines(path: &Path, line: &mut dyn FnMut(&[u8]) -> Outcome<()>) -> Ou
     }
 }
 
-/// Returns the path as messages show it.
+/// Returns the path as messages show it: a URL without its secrets.
 pub fn display_name(path: &Path) -> &Path {
-    if is_stdin(path) { Path::new("standard input") } else { path }
+    /// The URLs of the command line. They are few, and stay for as long as the program runs.
+    static SHOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+
+    if is_stdin(path) {
+        return Path::new("standard input");
+    }
+    let Some(url) = shown_url(path) else { return path };
+    let mut shown = SHOWN.lock().expect("no thread panics with it");
+    if !shown.contains(&*url) {
+        shown.insert(Box::leak(url.clone().into_boxed_str()));
+    }
+    Path::new(*shown.get(&*url).expect("it was just inserted"))
+}
+
+/// Fails if the path to write is a URL.
+pub fn refuse_url(path: &Path) -> Outcome<()> {
+    if shown_url(path).is_none() {
+        return Ok(());
+    }
+    Err(Failure::usage_at(path, "cannot write to a URL; write a file, and upload it with the tools of its server"))
 }
 
 /// Returns whether the path is `-`, or another name of standard input.

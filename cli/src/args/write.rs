@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
-use super::input::is_stream;
+use super::input::{is_stream, refuse_url};
 use super::rename::Unnamed;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
@@ -81,8 +81,9 @@ pub struct NoClobber {
 }
 
 impl NoClobber {
-    /// Fails if the argument is given and there is a file at `path`. A symbolic link is one.
+    /// Fails if the argument is given and there is a file at `path`. A symbolic link is one. A URL is never written.
     pub fn check(self, path: &Path) -> Outcome<()> {
+        refuse_url(path)?;
         if self.no_clobber && !is_stdout(path) && !is_stream(path) && path.symlink_metadata().is_ok() {
             return Err(Failure::exists(path));
         }
@@ -135,6 +136,7 @@ pub struct Target {
 impl Target {
     /// Returns a file in `format`, or in the format of the extension.
     pub fn new(path: &Path, format: Option<&'static Format>) -> Outcome<Self> {
+        refuse_url(path)?;
         let extension = path.extension().unwrap_or_default();
         let has_extension = |format: &&Format| format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
         let format = format.or_else(|| FORMATS.iter().copied().find(has_extension)).ok_or_else(|| {

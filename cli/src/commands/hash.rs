@@ -114,7 +114,7 @@ impl Hash {
                 let names = file.tensors().map(|tensor| tensor.name());
                 let rows = names.zip(&digests).map(|(name, digest)| DigestRow { name, digest: *digest });
                 list.push(&FileRow {
-                    file: path.display().to_string(),
+                    file: display_name(&path).display().to_string(),
                     format: file.format().name,
                     digest: digests::of_file(&file, &digests),
                     warnings: WarningRow::of_file(&file),

@@ -100,7 +100,7 @@ impl Merge {
         self.no_clobber.check(output)?;
         // A device such as `/dev/stdout` has nothing to lose.
         if !self.force && !is_stdout(output) && output.is_file() {
-            let [path, first_path] = [output, first].map(|path| path.display());
+            let [path, first_path] = [output, first].map(|path| display_name(path).display());
             let hint = if first.exists() || is_stdin(first) {
                 format!("use --force or `-o {path}` to replace it")
             } else {

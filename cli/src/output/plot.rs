@@ -11,6 +11,7 @@ use plotters::style::register_font;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use tensorfile::stats::Histogram;
 
+use crate::args::display_name;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::numbers::{digits_between, general};
 use crate::output::pixels::Pixels;
@@ -43,7 +44,10 @@ impl ChartFormat {
         match extension.to_ascii_lowercase().as_str() {
             "png" => Ok(Self::Png),
             "svg" => Ok(Self::Svg),
-            _ => Err(Failure::usage(format_args!("--plot {}: the extension must be .png or .svg", path.display()))),
+            _ => Err(Failure::usage(format_args!(
+                "--plot {}: the extension must be .png or .svg",
+                display_name(path).display()
+            ))),
         }
     }
 }

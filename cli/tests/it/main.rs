@@ -26,9 +26,13 @@ mod info;
 mod limits;
 mod ls;
 mod max_memory;
+#[cfg(all(feature = "http", unix))]
+mod nginx;
 mod parts;
 mod pipes;
 mod pytorch;
+#[cfg(feature = "http")]
+mod remote;
 mod rename;
 mod repeated_names;
 mod report;

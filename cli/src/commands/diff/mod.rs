@@ -132,11 +132,14 @@ impl Diff {
 
     /// Compares the open files.
     pub fn report<'f>(&self, a: &'f File, b: &'f File) -> Outcome<DiffReport<'f>> {
+        // A rename or another format makes other pairs.
+        let are_known_equal = self.rename.is_empty() && a.format().name == b.format().name && a.is_known_equal(b);
         let mut pairs = if self.rename.is_empty() {
             Pairs::new(a, b, self.by_position)
         } else {
             Pairs::renamed(a, b, self.new_names(a)?)
         };
+        pairs.are_known_equal = are_known_equal;
         if !pairs.is_empty() && pairs.iter().all(|pair| pair.both().is_none()) {
             self.suggest_by_position(a, b);
         }
@@ -151,7 +154,7 @@ impl Diff {
         };
         let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
         let equal = tensors.is_empty() && metadata.is_empty();
-        let equal_by = self.equal_by();
+        let equal_by = self.equal_by(pairs.are_known_equal);
         let warnings = || FileWarning::of_file(&name_a, a).chain(FileWarning::of_file(&name_b, b)).collect();
         let warnings = if self.json { warnings() } else { Vec::new() };
         Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, warnings, equal_by })
@@ -166,11 +169,12 @@ impl Diff {
     }
 
     /// Describes the comparison of equal tensors, unless it was a full one.
-    fn equal_by(&self) -> &'static str {
+    fn equal_by(&self, is_known: bool) -> &'static str {
         match (self.depth.names_only, self.depth.no_values) {
             (true, _) => " by name",
             (_, true) if self.ignore_dtype => " by name and shape",
             (_, true) => " by name, dtype and shape",
+            _ if is_known => " by the digest or entity tag of the servers; no values were read",
             _ => "",
         }
     }
@@ -191,8 +195,9 @@ impl Diff {
         pairs: &'scope Pairs<'f>,
     ) -> Outcome<Vec<TensorDiff<'f>>> {
         let [path_a, path_b] = [&self.a, &self.b].map(|path| display_name(path));
-        let dense = || pairs.iter().filter(|pair| self.method(pair) == Method::InPieces).filter_map(|pair| pair.both());
-        let compared = pairs.iter().filter(|pair| self.method(pair) != Method::None);
+        let dense =
+            || pairs.iter().filter(|pair| self.method(pairs, pair) == Method::InPieces).filter_map(|pair| pair.both());
+        let compared = pairs.iter().filter(|pair| self.method(pairs, pair) != Method::None);
         let mut reading = ReadAhead {
             a: read_ahead(scope, path_a, dense().map(|(a, _)| a)),
             b: read_ahead(scope, path_b, dense().map(|(_, b)| b)),
@@ -200,7 +205,7 @@ impl Diff {
         };
         let mut diffs = Vec::new();
         for pair in pairs.iter() {
-            let values = match (pair.both(), self.method(&pair)) {
+            let values = match (pair.both(), self.method(pairs, &pair)) {
                 (Some((a, b)), Method::AtPositions) => Some(self.compare_at_positions(a, b, &mut reading.progress)?),
                 (Some((a, b)), Method::InPieces) => Some(self.compare_in_pieces(a, b, &mut reading)?),
                 (Some((a, b)), Method::Sparse) => {
@@ -218,8 +223,8 @@ impl Diff {
     }
 
     /// Returns the method for comparing the values of a pair.
-    fn method(&self, pair: &Pair<'_>) -> Method {
-        let reads_values = !self.depth.names_only && !self.depth.no_values;
+    fn method(&self, pairs: &Pairs<'_>, pair: &Pair<'_>) -> Method {
+        let reads_values = !pairs.are_known_equal && !self.depth.names_only && !self.depth.no_values;
         let is_comparable = |(a, b): &(FileTensor<'_>, FileTensor<'_>)| {
             a.shape() == b.shape() && are_comparable([a.dtype(), b.dtype()]) && have_same_tag(a.info(), b.info())
         };
@@ -329,6 +334,8 @@ struct Pairs<'f> {
     positions: Vec<[Position; 2]>,
     /// The tensors of A were renamed: the common names are the names in B.
     is_renamed: bool,
+    /// The servers of the files say that they are equal.
+    are_known_equal: bool,
 }
 
 /// A position. [`NONE`] stands for no tensor, as an `Option` would take twice the memory.
@@ -346,7 +353,7 @@ impl<'f> Pairs<'f> {
             false if a.len() == 1 && b.len() == 1 && !(has_names(a) && has_names(b)) => vec![[0, 0]],
             false => by_name(a, b),
         };
-        Self { a, b, positions, is_renamed: false }
+        Self { a, b, positions, is_renamed: false, are_known_equal: false }
     }
 
     /// Pairs tensors of A, under other names, with tensors of B.
@@ -355,7 +362,7 @@ impl<'f> Pairs<'f> {
         let taken: HashSet<Position> = partners.iter().copied().collect();
         let mut positions: Vec<[Position; 2]> = partners.into_iter().enumerate().map(|(a, b)| [a, b]).collect();
         positions.extend((0..b.len()).filter(|position| !taken.contains(position)).map(|position| [NONE, position]));
-        Self { a, b, positions, is_renamed: true }
+        Self { a, b, positions, is_renamed: true, are_known_equal: false }
     }
 
     fn iter(&self) -> impl Iterator<Item = Pair<'f>> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::RangedU64ValueParser;
 use serde::Serialize;
 
-use crate::args::{Filter, NoClobber, expand, format_names, is_stdin, is_stdout, parse_bytes};
+use crate::args::{Filter, NoClobber, display_name, expand, format_names, is_stdin, is_stdout, parse_bytes};
 use crate::commands::diff::Diff;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::identity::is_same_file;
@@ -129,7 +129,7 @@ impl Report {
                 Ok(())
             };
         }
-        let shown = output.display();
+        let shown = display_name(output).display();
         let extension = output.extension().and_then(OsStr::to_str).unwrap_or_default();
         if !["html", "htm"].iter().any(|own| extension.eq_ignore_ascii_case(own)) {
             return Err(Failure::usage(format_args!("--output {shown}: the extension must be .html or .htm")));

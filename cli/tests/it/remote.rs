@@ -1,0 +1,318 @@
+//! Files at URLs, on a server of this process.
+
+#[path = "../../../tests/it/support/server.rs"]
+#[allow(dead_code, reason = "the tests of the library need all of it")]
+mod server;
+
+use std::fs;
+use std::process::Output;
+
+use serde_json::{Value, json};
+use tensorfile::{SaveOptions, TensorMap};
+
+use super::{Session, plain, weights};
+use server::{Fault, Object, Server};
+
+/// A directory, a server with the files of the directory, and a hub on it.
+struct Remote {
+    session: Session,
+    server: Server,
+    variables: Vec<(&'static str, String)>,
+}
+
+const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+impl Remote {
+    fn new() -> Self {
+        let (session, server) = (Session::new(), Server::new());
+        let map: TensorMap = [("a.weight", weights(&[300, 100])), ("b.bias", weights(&[7]))].into_iter().collect();
+        session.write("model.safetensors", &map);
+        for name in ["model.ptd", "model.safetensors"] {
+            server.put(&format!("/{name}"), fs::read(session.path(name)).unwrap());
+        }
+        let home = session.path("home").display().to_string();
+        let variables =
+            vec![("HF_ENDPOINT", server.url("")), ("HF_HOME", home), ("HOME", session.path("").display().to_string())];
+        Self { session, server, variables }
+    }
+
+    /// Puts a large file into a repository: a redirect to a store, with a signature.
+    fn put_hub(&self, repository: &str, path: &str, bytes: Vec<u8>, sha256: char) {
+        let stored = format!("/store/{repository}/{path}");
+        self.server.put(&stored, bytes);
+        self.server.change(&stored, |object| object.signature = Some("signature=secret".into()));
+        let linked = format!("\"{}\"", sha256.to_string().repeat(64));
+        let headers = [("X-Linked-ETag", &*linked), ("X-Repo-Commit", COMMIT)];
+        let object = Object {
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+            always: Some(Fault::Redirect(format!("{}?signature=secret", self.server.url(&stored)))),
+            ..Object::default()
+        };
+        for revision in ["main", COMMIT] {
+            self.server.put_object(&format!("/{repository}/resolve/{revision}/{path}"), object.clone());
+        }
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = self.session.command(arguments);
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        plain(command.output().unwrap())
+    }
+
+    /// Runs command lines, in which `URL` is the server, and returns their output and exit codes.
+    fn transcript(&self, lines: &[&str]) -> String {
+        let mut transcript = String::new();
+        for line in lines {
+            let url = self.server.url("");
+            let arguments: Vec<String> = line.split(' ').map(|argument| argument.replace("URL", &url)).collect();
+            let output = self.run(&arguments.iter().map(|argument| &**argument).collect::<Vec<_>>());
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8(text).unwrap().replace(&url, "URL");
+            let text = text.replace(&self.session.folder.path().display().to_string(), "FOLDER");
+            assert!(!text.contains("secret"), "{text}");
+            let code = output.status.code().unwrap();
+            let code = if code == 0 { String::new() } else { format!("[exit code {code}]\n") };
+            transcript += &format!("$ tensorfile {line}\n{text}{code}\n");
+        }
+        transcript
+    }
+}
+
+#[test]
+fn commands_read_urls() {
+    let remote = Remote::new();
+    insta::assert_snapshot!(remote.transcript(&[
+        "ls URL/model.safetensors?signature=secret",
+        "ls --json URL/model.safetensors?signature=secret",
+        "show URL/model.safetensors?signature=secret b.bias",
+        "info URL/model.safetensors?signature=secret URL/model.ptd?signature=secret",
+        "stats URL/model.safetensors?signature=secret",
+        "hash URL/model.safetensors?signature=secret",
+        "hash --json URL/model.safetensors?signature=secret --from safetensors",
+        "verify URL/model.safetensors?signature=secret",
+        "diff URL/model.safetensors?signature=secret model.safetensors",
+        "diff --json URL/model.safetensors?signature=secret model.ptd --no-values",
+        "codegen URL/model.safetensors?signature=secret",
+        "convert URL/model.safetensors?signature=secret copy.ptd",
+        "diff copy.ptd model.safetensors",
+        "merge URL/model.safetensors?signature=secret -o merged.ptd",
+        "split URL/model.safetensors?signature=secret --out m.safetensors --max-shard-size 100000",
+        "report URL/model.safetensors?signature=secret -o report.html",
+    ]));
+    assert!(!fs::read_to_string(remote.session.path("report.html")).unwrap().contains("secret"));
+}
+
+#[test]
+fn failures_have_no_secrets() {
+    let remote = Remote::new();
+    remote.server.put("/forbidden.npy", Vec::new());
+    remote.server.change("/forbidden.npy", |object| object.always = Some(Fault::Status(403, None)));
+    remote.server.put("/page.npy", "<!DOCTYPE html><html></html>");
+    insta::assert_snapshot!(remote.transcript(&[
+        "ls URL/none.npy?signature=secret",
+        "ls --json URL/none.npy?signature=secret",
+        "stats URL/forbidden.npy?signature=secret",
+        "diff URL/page.npy?signature=secret model.ptd",
+        "diff --json URL/page.npy?signature=secret model.ptd",
+        "show URL/model.safetensors?signature=secret none",
+        "convert URL/model.safetensors?signature=secret a.npy",
+        "report URL/forbidden.npy?signature=secret -o report.html",
+        "verify URL/forbidden.npy?signature=secret",
+        "hash URL/forbidden.npy?signature=secret",
+        "ls ftp://host/a.npy",
+        "ls https://",
+    ]));
+}
+
+#[test]
+fn urls_are_not_written() {
+    let remote = Remote::new();
+    insta::assert_snapshot!(remote.transcript(&[
+        "convert model.ptd URL/new.ptd?signature=secret",
+        "merge model.ptd -o URL/new.ptd?signature=secret",
+        "merge model.ptd URL/model.ptd?signature=secret",
+        "split model.ptd --out URL/new.ptd?signature=secret --max-shard-size 1000",
+        "split URL/model.ptd?signature=secret --max-shard-size 1000",
+        "stats model.ptd --plot URL/chart?signature=secret",
+        "report model.ptd -o URL/new.html?signature=secret",
+        "edit URL/model.ptd?signature=secret --set a=b",
+        "edit hf://o/n/model.ptd --set a=b",
+        "append URL/model.ptd?signature=secret model.safetensors",
+        "append --dry-run URL/model.ptd?signature=secret model.safetensors",
+    ]));
+    assert_eq!(remote.server.requests(), 2, "`split` and `append --dry-run` read the index");
+}
+
+#[test]
+fn requests_are_counted() {
+    let remote = Remote::new();
+    insta::assert_snapshot!(remote.transcript(&[
+        "--verbose ls URL/model.safetensors",
+        "show --verbose URL/model.safetensors b.bias",
+        "ls -v model.ptd",
+    ]));
+    assert_eq!(remote.server.requests(), 3);
+}
+
+#[test]
+fn files_of_one_digest_are_equal_without_a_look() {
+    let remote = Remote::new();
+    let bytes = fs::read(remote.session.path("model.safetensors")).unwrap();
+    for (repository, digest) in [("o/one", 'a'), ("o/two", 'a'), ("o/three", 'b')] {
+        remote.put_hub(repository, "model.safetensors", bytes.clone(), digest);
+    }
+    insta::assert_snapshot!(remote.transcript(&[
+        "diff --verbose hf://o/one hf://o/two",
+        "diff --verbose hf://o/one hf://o/three",
+        "diff --verbose URL/model.safetensors?signature=secret URL/model.safetensors?signature=secret",
+        "diff --verbose URL/model.safetensors hf://o/one",
+        "diff --no-values hf://o/one hf://o/two",
+        "diff --json hf://o/one hf://o/two",
+        "diff hf://o/one hf://o/two --rename a.weight=a",
+        "diff hf://o/one hf://o/two --filter none",
+    ]));
+}
+
+#[test]
+fn a_repository_is_opened_by_its_name() {
+    let remote = Remote::new();
+    let bytes = fs::read(remote.session.path("model.safetensors")).unwrap();
+    remote.put_hub("o/n", "model.safetensors", bytes.clone(), 'a');
+    remote.put_hub("datasets/o/n", "data/model.ptd", fs::read(remote.session.path("model.ptd")).unwrap(), 'b');
+    remote.put_hub("o/one", "weights.safetensors", bytes.clone(), 'a');
+    let tree = |names: &[&str]| -> Vec<u8> {
+        let files: Vec<Value> = names.iter().map(|name| json!({"type": "file", "path": name, "size": 1})).collect();
+        serde_json::to_vec(&files).unwrap()
+    };
+    remote.server.put("/api/models/o/one/tree/main", tree(&["README.md", "weights.safetensors", "training_args.bin"]));
+    let many: Vec<String> = (0..12).map(|i| format!("m{i:02}.gguf")).collect();
+    let many: Vec<&str> = many.iter().map(|name| &**name).collect();
+    remote.server.put("/api/models/o/many/tree/main", tree(&many));
+    remote.server.put("/api/models/o/empty/tree/main", tree(&["README.md"]));
+    remote.server.put("/api/models/o/odd/tree/main", "{}");
+    insta::assert_snapshot!(remote.transcript(&[
+        "--verbose ls hf://o/n",
+        "ls hf://o/n@main/model.safetensors",
+        "info hf://datasets/o/n/data/model.ptd",
+        "--verbose ls hf://o/one",
+        "ls hf://o/many",
+        "ls hf://o/empty",
+        "ls hf://o/odd",
+        "ls hf://o/none",
+        "ls hf://o/n/none.safetensors",
+        "ls hf://o",
+    ]));
+}
+
+#[test]
+fn shards_of_a_repository_are_of_one_commit() {
+    let remote = Remote::new();
+    let map: TensorMap = (0..6).map(|i| (format!("layer{i}"), weights(&[40, 50]))).collect();
+    let folder = remote.session.path("shards");
+    fs::create_dir(&folder).unwrap();
+    SaveOptions::new().max_shard_bytes(16_000).save(folder.join("model.safetensors"), &map).unwrap();
+    for entry in fs::read_dir(&folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        remote.put_hub("o/n", &format!("sub/{name}"), fs::read(entry.path()).unwrap(), 'a');
+        remote.put_hub("o/n", &name, fs::read(entry.path()).unwrap(), 'a');
+    }
+    remote.server.take_seen();
+    insta::assert_snapshot!(remote.transcript(&["--verbose ls hf://o/n"]));
+    let seen = remote.server.take_seen();
+    assert_eq!(seen.len(), 3 + 2 * 3, "a file that is not there, the index, and the shards");
+    let shards = seen.iter().filter(|seen| seen.target.contains("-of-") && seen.target.contains("/resolve/"));
+    assert!(shards.clone().count() == 3 && shards.clone().all(|seen| seen.target.contains(COMMIT)), "{seen:#?}");
+
+    let output = remote.run(&["hash", "hf://o/n/sub/model.safetensors.index.json"]);
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn a_token_is_sent_to_the_hub_only() {
+    let mut remote = Remote::new();
+    let bytes = fs::read(remote.session.path("model.safetensors")).unwrap();
+    remote.put_hub("o/n", "model.safetensors", bytes, 'a');
+    remote.server.change("/o/n/resolve/main/model.safetensors", |object| {
+        object.authorization = Some("Bearer hf_secret".into());
+    });
+    // The store is another server.
+    let store = Server::new();
+    store.put("/signed", fs::read(remote.session.path("model.safetensors")).unwrap());
+    store.change("/signed", |object| object.authorization = Some(String::new()));
+    remote.server.change("/o/n/resolve/main/model.safetensors", |object| {
+        object.always = Some(Fault::Redirect(store.url("/signed")));
+    });
+
+    let mut text = remote.transcript(&["ls hf://o/n"]);
+    remote.variables.push(("HF_TOKEN", "hf_other_secret".to_owned()));
+    text += &remote.transcript(&["ls hf://o/n"]);
+    remote.variables.pop();
+    insta::assert_snapshot!(text);
+
+    let home = remote.session.path("home");
+    fs::create_dir(&home).unwrap();
+    fs::write(home.join("token"), "hf_secret\n").unwrap();
+    assert!(remote.run(&["ls", "hf://o/n"]).status.success(), "the token of HF_HOME");
+    fs::write(home.join("token"), "none").unwrap();
+    fs::write(remote.session.path("token"), "hf_secret").unwrap();
+    remote.variables.push(("HF_TOKEN_PATH", remote.session.path("token").display().to_string()));
+    assert!(remote.run(&["ls", "hf://o/n"]).status.success(), "the token of HF_TOKEN_PATH");
+    remote.variables.push(("HF_TOKEN", "hf_secret".to_owned()));
+    fs::write(remote.session.path("token"), "none").unwrap();
+    assert!(remote.run(&["ls", "hf://o/n"]).status.success(), "the token of HF_TOKEN");
+    assert!(store.requests() >= 3);
+
+    // A file that is not of the hub gets none.
+    remote.server.take_seen();
+    remote.run(&["ls", &remote.server.url("/model.ptd")]);
+    assert!(!remote.server.take_seen()[0].headers.contains_key("authorization"));
+}
+
+#[test]
+fn the_cache_is_read_without_a_request() {
+    let mut remote = Remote::new();
+    let folder = remote.session.path("home/hub/models--o--n");
+    let snapshot = folder.join("snapshots").join(COMMIT);
+    fs::create_dir_all(&snapshot).unwrap();
+    fs::create_dir_all(folder.join("refs/refs/pr")).unwrap();
+    fs::write(folder.join("refs/main"), COMMIT).unwrap();
+    fs::write(folder.join("refs/refs/pr/1"), COMMIT).unwrap();
+    fs::copy(remote.session.path("model.safetensors"), snapshot.join("model.safetensors")).unwrap();
+    let commit = format!("ls hf://o/n@{COMMIT}/model.safetensors");
+    let mut text = remote.transcript(&[
+        "ls hf://o/n",
+        "ls hf://o/n/model.safetensors",
+        "ls hf://o/n@refs/pr/1",
+        &commit,
+        "edit hf://o/n/model.safetensors --set a=b",
+    ]);
+    assert_eq!(remote.server.requests(), 0);
+
+    // An index without its shards is no checkpoint.
+    fs::remove_file(snapshot.join("model.safetensors")).unwrap();
+    let index = r#"{"weight_map": {"a": "model-00001-of-00001.safetensors"}}"#;
+    fs::write(snapshot.join("model.safetensors.index.json"), index).unwrap();
+    remote.variables.push(("HF_HUB_OFFLINE", "1".to_owned()));
+    text += &remote.transcript(&["ls hf://o/n", "ls hf://o/n/other.safetensors", "ls hf://o/other"]);
+    assert_eq!(remote.server.requests(), 0);
+    remote.variables.pop();
+    assert!(!remote.run(&["ls", "hf://o/n"]).status.success());
+    assert!(remote.server.requests() > 0);
+    insta::assert_snapshot!(text);
+}
+
+#[test]
+fn a_public_server_cannot_lead_to_a_private_one() {
+    let mut remote = Remote::new();
+    // The proxy answers for all hosts.
+    remote.variables.push(("HTTP_PROXY", remote.server.url("")));
+    remote.server.put("/redirect", Vec::new());
+    let mut text = String::new();
+    for target in ["http://127.0.0.1:1/", "http://169.254.169.254/latest", "http://[::1]:1/", "http://10.0.0.1/"] {
+        remote.server.change("/redirect", |object| object.always = Some(Fault::Redirect(target.to_owned())));
+        text += &remote.transcript(&["ls http://8.8.8.8/redirect"]);
+    }
+    text += &remote.transcript(&["ls http://8.8.8.8/model.safetensors"]);
+    insta::assert_snapshot!(text);
+}
