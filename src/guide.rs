@@ -1,5 +1,5 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
-//! loading](typed), [untyped tensors](untyped), [the program](program), [migrating], [untrusted
+//! loading](typed), [untyped tensors](untyped), [files at URLs](remote), [the program](program), [migrating], [untrusted
 //! files](untrusted_files), [security], [errors], and [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
@@ -8,7 +8,7 @@
 macro_rules! chapters {
     ($(#[$text:meta] $chapter:ident)*) => {$(
         #[doc = "[compatibility]: crate::guide::compatibility\n[errors]: crate::guide::errors\n[errors warnings]: crate::guide::errors#warnings"]
-        #[doc = "[formats]: crate::guide::formats\n[migrating]: crate::guide::migrating\n[security]: crate::guide::security"]
+        #[doc = "[formats]: crate::guide::formats\n[migrating]: crate::guide::migrating\n[remote]: crate::guide::remote\n[security]: crate::guide::security"]
         #[doc = "[typed]: crate::guide::typed\n[untrusted_files]: crate::guide::untrusted_files\n[untyped]: crate::guide::untyped\n\n"]
         #[$text]
         pub mod $chapter {}
@@ -21,6 +21,7 @@ chapters! {
     #[doc = include_str!("../docs/src/formats.md")] formats
     #[doc = include_str!("../docs/src/typed.md")] typed
     #[doc = include_str!("../docs/src/untyped.md")] untyped
+    #[doc = include_str!("../docs/src/remote.md")] remote
     #[doc = include_str!("../docs/src/program.md")] program
     #[doc = include_str!("../docs/src/migrating.md")] migrating
     #[doc = include_str!("../docs/src/untrusted_files.md")] untrusted_files
