@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium] [--nginx]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -12,8 +12,8 @@
 #     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
 #     torch/                                 Python with PyTorch, several GB, only with --torch
 #
-# --chromium also installs Debian's package `chromium`, for the tests of the pages of `report`, if there is none, and if it may:
-# as root on Debian. Otherwise it tells what to do.
+# --chromium and --nginx also install Debian's packages `chromium`, for the tests of the pages of `report`, and `nginx-light` and
+# `openssl`, for those of files at URLs, if there is none, and if they may: as root on Debian. Otherwise they tell what to do.
 #
 # Does nothing when all of it is already there. Needs Python 3.11 or newer ($PYTHON, or python3).
 set -euo pipefail
@@ -23,14 +23,15 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no torch=no chromium=no
+minilm=no executorch=no torch=no chromium=no nginx=no
 for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
         --torch) torch=yes ;;
         --chromium) chromium=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium]" ;;
+        --nginx) nginx=yes ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium] [--nginx]" ;;
     esac
 done
 
@@ -72,31 +73,39 @@ print(distribution(sys.argv[1]).locate_file(sys.argv[2]))' "$package" "$file") |
     cp "$here/$requirements" "$venv/$requirements"
 }
 
-# Installs Chromium for the tests of pages, which are skipped without it.
-install_chromium() {
+# Installs Debian's packages $2 unless one of the programs $1 is there. The tests are skipped without them; $3 tells what to do.
+install_packages() {
     local name log
-    # The names that the tests look for.
-    for name in ${CHROMIUM:+"$CHROMIUM"} chromium chromium-browser google-chrome; do
+    for name in $1; do
         if command -v "$name" >/dev/null; then
             return
         fi
     done
-    # Ubuntu's package of this name installs no browser but a snap.
+    # Ubuntu's package `chromium` installs no browser but a snap.
     if [[ $EUID != 0 ]] || ! command -v apt-get >/dev/null || ! grep -qx 'ID=debian' /etc/os-release; then
-        echo "NOTE: no Chromium here, and this is not root on Debian: install one, or name it by \$CHROMIUM" >&2
+        echo "NOTE: none of $1 here, and this is not root on Debian: $3" >&2
         return
     fi
     log=$(mktemp)
+    # shellcheck disable=SC2086
     if ! { apt-get update && DEBIAN_FRONTEND=noninteractive \
-        apt-get -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends chromium; } >"$log" 2>&1 </dev/null; then
+        apt-get -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends $2; } >"$log" 2>&1 </dev/null; then
         tail -n 5 "$log" >&2
-        echo 'NOTE: apt-get could not install Chromium: install one, or name it by $CHROMIUM' >&2
+        echo "NOTE: apt-get could not install $2: $3" >&2
     fi
     rm -f "$log"
 }
 
 if [[ $chromium == yes ]]; then
-    install_chromium
+    # The names that the tests look for.
+    install_packages "${CHROMIUM:-} chromium chromium-browser google-chrome" chromium 'install one, or name it by $CHROMIUM'
+fi
+if [[ $nginx == yes ]]; then
+    # Its own service is not needed, and would take port 80.
+    install_packages "nginx /usr/sbin/nginx" "nginx-light openssl" "install nginx and openssl"
+    if [[ $EUID == 0 && -d /run/systemd/system ]]; then
+        systemctl disable --now nginx >/dev/null 2>&1 || true
+    fi
 fi
 
 mkdir -p "$models"

@@ -28,6 +28,7 @@ mod rename;
 mod round_trip;
 mod rows;
 mod samples;
+mod server;
 mod shards;
 mod slice;
 mod stats;
@@ -55,6 +56,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "convert", run: convert::run, seeds: samples::files },
     Target { name: "append", run: append::run, seeds: append::seeds },
     Target { name: "shards", run: shards::run, seeds: shards::seeds },
+    Target { name: "server", run: server::run, seeds: server::seeds },
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
     Target { name: "filter", run: filter::run, seeds: filter::seeds },
