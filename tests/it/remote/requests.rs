@@ -159,6 +159,42 @@ fn a_large_tensor_is_read_in_spans_at_once() {
 }
 
 #[test]
+fn many_tensors_are_read_together() {
+    let map = vectors(200, 300_000);
+    let bytes = file_of("safetensors", &map);
+    let all = bytes.len();
+    let server = Server::new();
+    let file = File::open(server.put("/model.safetensors", bytes)).unwrap();
+    for is_plan in [false, true] {
+        server.take_seen();
+        if is_plan {
+            let plan = file.read_plan().all().unwrap().finish().unwrap();
+            plan.read_into(&mut vec![0; plan.bytes()]).unwrap();
+        } else {
+            assert!(file.load::<TensorMap>().unwrap() == map);
+        }
+        let seen = server.take_seen();
+        let sent: usize = seen.iter().map(|seen| seen.len()).sum();
+        assert!(seen.len() <= all / (8 * MIB) + 2, "{seen:#?}");
+        assert!(sent <= all + all / 100, "{sent} of {all} bytes");
+    }
+    assert!((2..=8).contains(&server.most_at_once()), "{}", server.most_at_once());
+
+    let mut plan = file.read_plan();
+    for i in (0..200).step_by(9) {
+        plan = plan.tensor(&format!("t{i}")).unwrap();
+    }
+    let plan = plan.finish().unwrap();
+    server.take_seen();
+    let mut memory = vec![0; plan.bytes()];
+    plan.read_into(&mut memory).unwrap();
+    let piece = plan.pieces().iter().find(|piece| piece.name() == "t198").unwrap();
+    assert_eq!(memory[piece.range()], *map["t198"].as_bytes());
+    let sent: usize = server.take_seen().iter().map(|seen| seen.len()).sum();
+    assert!(sent * 8 <= plan.bytes() * 9, "{sent} of {} bytes", plan.bytes());
+}
+
+#[test]
 fn shards_are_opened_at_once() {
     let map = vectors(16, 100_000);
     let folder = tempfile::tempdir().unwrap();
