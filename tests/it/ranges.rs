@@ -50,7 +50,7 @@ impl ReadRanges for Source {
 
 fn map() -> TensorMap {
     let table = ndarray::Array2::from_shape_fn((300, 7), |(row, column)| (7 * row + column) as f32);
-    let bytes = ndarray::Array1::from_shape_fn(5000, |i| i as i32);
+    let bytes = ndarray::Array1::from_iter(0..5000_i32);
     TensorMap::from_iter([("table", Tensor::from_array(&table)), ("bytes", Tensor::from_array(&bytes))])
 }
 

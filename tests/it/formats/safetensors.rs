@@ -207,7 +207,7 @@ fn shuffled(bytes: usize) -> (TensorMap, Vec<u8>) {
     let (mut map, mut tags) = (TensorMap::new(), Vec::new());
     for number in (0..2 * dtypes.len()).map(|number| number * 17 % (2 * dtypes.len())) {
         let (tag, dtype) = dtypes[number / 2];
-        let columns = if number == 5 { 0 } else { bytes.next_multiple_of(dtype.block_bytes()) / dtype.block_bytes() };
+        let columns = if number == 5 { 0 } else { bytes.div_ceil(dtype.block_bytes()) };
         let info = TensorInfo::new(dtype, [dtype.block_elements(), columns]);
         // Bools are 0 or 1.
         let payload: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|at| u8::from(at % (number + 2) == 0)).collect();
