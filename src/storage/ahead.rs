@@ -17,7 +17,8 @@ const RANGES: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     ranges: VecDeque<Announced>,
-    held: Vec<(Range<u64>, Buffer)>,
+    /// In file order; without the bytes of those that were taken.
+    held: Vec<(Range<u64>, Option<Buffer>)>,
 }
 
 /// A payload, or a part of one.
@@ -52,13 +53,14 @@ impl Ahead {
     /// Takes a range that was read ahead, or is read now, with the ranges after it.
     pub(super) fn take(&mut self, storage: &FileStorage, range: &Range<u64>) -> Option<Buffer> {
         let i = self.find(storage, range.start).ok()??;
-        (self.held[i].0 == *range).then(|| self.held.swap_remove(i).1)
+        let (found, buffer) = &mut self.held[i];
+        if found == range { buffer.take() } else { None }
     }
 
     /// Fills the beginning of `bytes` with bytes that were read ahead, or are read now, and returns their number.
     pub(super) fn read(&mut self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let Some(i) = self.find(storage, offset)? else { return Ok(0) };
-        let (range, held) = &self.held[i];
+        let (range, Some(held)) = &self.held[i] else { return Ok(0) };
         let start = usize::try_from(offset - range.start).unwrap_or(usize::MAX);
         let found = held.get(start..).unwrap_or_default();
         let now = found.len().min(bytes.len());
@@ -69,7 +71,10 @@ impl Ahead {
     /// Returns the position of the held range with an offset. If it comes next, or later, it is read with the ranges
     /// after it.
     fn find(&mut self, storage: &FileStorage, offset: u64) -> Result<Option<usize>> {
-        let position = |held: &[(Range<u64>, Buffer)]| held.iter().position(|(range, _)| range.contains(&offset));
+        let position = |held: &[(Range<u64>, Option<Buffer>)]| {
+            let i = held.partition_point(|(range, _)| range.end <= offset);
+            held.get(i).is_some_and(|(range, buffer)| range.contains(&offset) && buffer.is_some()).then_some(i)
+        };
         if let Some(i) = position(&self.held) {
             return Ok(Some(i));
         }
@@ -81,7 +86,9 @@ impl Ahead {
             bytes += range.end - head;
             let overlaps = |other: &Range<u64>| other.start < range.end && *head < other.end;
             let is_asked_for = *head < end && now.iter().any(|(other, _)| overlaps(other));
-            if bytes > AHEAD as u64 || now.len() >= RANGES || is_asked_for {
+            let is_long = range.end - range.start > AHEAD as u64;
+            let is_full = bytes > AHEAD as u64 || now.len() >= RANGES;
+            if is_long || is_full && !now.is_empty() || is_asked_for {
                 break;
             }
             end = end.max(range.end);
@@ -94,10 +101,11 @@ impl Ahead {
         now.sort_by_key(|(range, _)| range.start);
         for (range, element) in now {
             let len = usize::try_from(range.end - range.start).expect("it is short");
-            self.held.push((range, Buffer::try_zeroed(element, len)?));
+            self.held.push((range, Some(Buffer::try_zeroed(element, len)?)));
         }
+        let reads = self.held.iter_mut();
         let mut reads: Vec<(u64, &mut [u8])> =
-            self.held.iter_mut().map(|(range, buffer)| (range.start, &mut buffer[..])).collect();
+            reads.filter_map(|(range, buffer)| Some((range.start, &mut buffer.as_mut()?[..]))).collect();
         if let Err(error) = storage.read_many(&mut reads) {
             self.held.clear();
             return Err(error);
