@@ -316,3 +316,23 @@ fn a_public_server_cannot_lead_to_a_private_one() {
     text += &remote.transcript(&["ls http://8.8.8.8/model.safetensors"]);
     insta::assert_snapshot!(text);
 }
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_ends_waiting_at_once() {
+    use std::time::{Duration, Instant};
+
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let remote = Remote::new();
+    remote.server.change("/model.ptd", |object| object.latency = Duration::from_secs(60));
+    let url = remote.server.url("/model.ptd");
+    let mut child = remote.session.command(&["ls", &url]).spawn().unwrap();
+    while remote.server.requests() == 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let start = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
