@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::model::{FieldAttrs, FromTensors, Node, Source, node_of, put};
 use crate::tensor::Tensor;
 
-/// Loads a file of any format into a type, or the checkpoint in a directory: see [`File::open`].
+/// Loads a file of any format into a type, or the checkpoint in a directory or at a URL: see [`File::open`].
 ///
 /// ```
 /// use ndarray::{Array1, array};

@@ -129,6 +129,8 @@ impl File {
     /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns the
     /// opened file.
     ///
+    /// With the feature `http`, a path that begins with `https://`, `http://` or `hf://` is [a URL](OpenOptions::open_url).
+    ///
     /// ```
     /// use tensorfile::{File, TensorMap};
     ///

@@ -190,7 +190,7 @@ impl OpenOptions {
 
     /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
     /// [limit](Limits::held), and only if its first bytes are of a known format. [`read_in_order`](Self::read_in_order)
-    /// reads one without holding it. A socket is an error.
+    /// reads one without holding it. A socket is an error. A path that is a URL is [opened](Self::open_url) as one.
     ///
     /// ```
     /// use tensorfile::file::Backend;

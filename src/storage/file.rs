@@ -270,11 +270,6 @@ impl FileStorage {
         }
     }
 
-    /// Returns whether the bytes at an offset are read from a source of ranges.
-    pub(super) fn is_in_source(&self, offset: u64) -> bool {
-        matches!(self.positions(offset), Some((OriginRef::Ranges(_), ..)))
-    }
-
     /// Fills `bytes` of an index from `offset` on, if a source of ranges reads ahead by itself.
     pub(super) fn read_index_at(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
         let is_inside = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());

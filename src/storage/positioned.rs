@@ -96,7 +96,7 @@ impl<'f> FileReader<'f> {
 
     /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if self.storage.is_in_source(offset) {
+        if self.storage.is_source(offset) {
             if !self.is_index {
                 return self.storage.read_at(offset, bytes);
             }

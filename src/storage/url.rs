@@ -9,6 +9,11 @@ pub(crate) const SCHEMES: [(&str, &str); 3] = [("https", "http"), ("http", "http
 
 /// Returns the text of a path that is a URL.
 pub(crate) fn url_of(path: &Path) -> Option<&str> {
+    // Most paths begin with a slash or have no colon: this is asked of every file that is opened or saved.
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if !bytes.first()?.is_ascii_alphabetic() || !bytes.contains(&b':') {
+        return None;
+    }
     path.to_str().filter(|text| scheme_of(text).is_some())
 }
 
@@ -45,7 +50,7 @@ mod tests {
         for url in ["https://host/a.npy", "HTTP://host", "hf://o/n"] {
             assert_eq!(url_of(Path::new(url)), Some(url));
         }
-        for path in ["C:\\x", "./s3:", "s3:/a", "https:/host", "ftp://host/a", "a/https://b", "://", "file"] {
+        for path in ["C:\\x", "./s3:", "s3:/a", "https:/host", "ftp://host/a", "a/https://b", "://", "file", ""] {
             assert_eq!(url_of(Path::new(path)), None, "{path}");
         }
     }
