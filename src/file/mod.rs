@@ -10,7 +10,7 @@ mod in_order;
 mod load;
 mod open;
 mod read_plan;
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 mod remote;
 mod save;
 #[cfg(feature = "shards")]
@@ -43,7 +43,7 @@ use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
 use crate::tensor::{Element, Tensor, TensorView};
 
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 pub use crate::remote::{Traffic, traffic};
 pub use crate::storage::ReadRanges;
 pub use byte_map::{ByteMap, is_aligned};
@@ -53,7 +53,7 @@ pub use open::{Backend, OpenOptions};
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
 pub use tensor::FileTensor;
-pub use url::shown_url;
+pub use url::{is_saved_to, shown_url};
 
 /// An open tensor file: its index is read, and its tensors can be read one by one.
 ///

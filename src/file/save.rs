@@ -6,11 +6,15 @@ use std::sync::Arc;
 
 #[cfg(feature = "shards")]
 use super::shards;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
+#[cfg(feature = "cloud")]
+use crate::remote;
+#[cfg(feature = "cloud")]
+use crate::storage::shown_url;
 use crate::storage::{
-    Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with,
+    Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with, url_of,
 };
 use crate::write::{Encode, Plan, WriteOptions};
 
@@ -24,6 +28,9 @@ use crate::write::{Encode, Plan, WriteOptions};
 ///
 /// A killed process leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it, if
 /// the file system has locks: a writer holds the lock of its file while it lives.
+///
+/// With the Cargo feature `cloud`, the path may be `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`. The object
+/// is uploaded, in parts if it is long, and is visible when it is complete.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
 /// open [`File`](super::File) to convert, or any other [`Tensors`]; a plain serde value is passed in a
@@ -361,7 +368,9 @@ impl SaveOptions {
 
     // Unsupported tensors are found before a file is created.
     fn planned(&self, path: &Path, tensors: &dyn Tensors) -> Result<PlannedFiles> {
-        refuse_url(path)?;
+        if !super::is_saved_to(path) {
+            refuse_url(path)?;
+        }
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
         #[cfg(feature = "shards")]
@@ -369,6 +378,10 @@ impl SaveOptions {
             let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
                 shards::Files::One(plan) => PlannedFiles::File(plan),
+                shards::Files::Shards(_) if url_of(path).is_some() => {
+                    let (what, instead) = ("save shards to a URL".to_owned(), "save them to a folder first".to_owned());
+                    return Err(Error::from(ErrorKind::Unsupported { what, instead }).in_file(path));
+                }
                 shards::Files::Shards(split) => PlannedFiles::Shards(split),
             });
         }
@@ -509,12 +522,20 @@ impl PlannedFiles {
                 return shards::save(path, split, tensors, saving);
             }
         };
+        let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
+        #[cfg(feature = "cloud")]
+        if let Some(url) = url_of(path) {
+            let saved = remote::save(url, plan.file_bytes(), options.no_replace, &mut |object| {
+                plan.write_stream(tensors, object, count.as_mut())?;
+                count.take().map_or(Ok(()), ProgressCount::finish)
+            });
+            return saved.map_err(|error| error.in_file(Path::new(&shown_url(url))));
+        }
         if options.no_replace {
             refuse_existing(path)?;
         }
         #[cfg(feature = "shards")]
         shards::remove_left(path)?;
-        let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
         replace_with(path, options.durability, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;
             count.take().map_or(Ok(()), ProgressCount::finish)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::{File, OpenOptions};
 use crate::error::Result;
+use crate::remote;
 use crate::storage::{self, url_of};
 
 /// Returns the text of a URL for messages: without its query and user, which can be secrets. `None` for a path.
@@ -19,9 +20,26 @@ pub fn shown_url(location: impl AsRef<Path>) -> Option<String> {
     url_of(location.as_ref()).map(storage::shown_url)
 }
 
+/// Returns whether a location is a URL that [`save`](super::save()) writes: an object in a store, with the Cargo feature
+/// `cloud`.
+///
+/// ```
+/// use tensorfile::file::is_saved_to;
+///
+/// assert_eq!(is_saved_to("s3://bucket/model.safetensors"), cfg!(feature = "cloud"));
+/// assert!(!is_saved_to("https://host/model.safetensors"));
+/// ```
+#[must_use]
+pub fn is_saved_to(location: impl AsRef<Path>) -> bool {
+    url_of(location.as_ref()).is_some_and(remote::is_saved_to)
+}
+
 impl OpenOptions {
-    /// Opens a file at a URL: `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging Face hub. It
-    /// needs the Cargo feature `http`. [`File::open`] and [`load`](super::load()) do the same with a path that is a URL.
+    /// Opens a file at a URL. [`File::open`] and [`load`](super::load()) do the same with a path that is a URL.
+    ///
+    /// With the Cargo feature `http`, it is `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging
+    /// Face hub; with `cloud`, `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`, with the credentials of the
+    /// environment.
     ///
     /// Only the bytes that are asked for are read: the index now, each tensor on demand. Nothing can be borrowed. A server
     /// that has no ranges sends the whole file, which is held in memory up to a [limit](crate::Limits::held).
@@ -44,11 +62,11 @@ impl OpenOptions {
     }
 }
 
-#[cfg(not(feature = "http"))]
+#[cfg(not(feature = "remote"))]
 impl OpenOptions {
     #[expect(clippy::unused_self, reason = "it is the same call with the feature")]
     fn open_location(&self, url: &str) -> Result<File> {
-        Err(crate::remote::cannot_open(url))
+        Err(remote::cannot_open(url))
     }
 
     pub(super) fn tensor_at_url(&self, url: &str, name: &str) -> Result<crate::tensor::Tensor> {

@@ -25,8 +25,10 @@ use serde_json::Value;
 
 use super::client::{Failed, Get, Retries, failed_status, get, read_body};
 use super::location::{Location, RemoteFile, Siblings};
-use super::source::WebSource;
+use super::object::WebObject;
+use super::source::RemoteSource;
 use super::url::{WebUrl, encode_segment};
+use super::web;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::has_known_extension;
 use crate::limits::Limits;
@@ -212,15 +214,15 @@ impl HubFolder {
         self.endpoint.join(path).expect("encoded segments are a relative URL")
     }
 
-    fn open_source(&self, path: &str, limits: &Limits) -> Result<WebSource> {
+    fn open_object(&self, path: &str, limits: &Limits) -> Result<(Arc<WebObject>, RemoteSource)> {
         let shown = self.repository.shown_file(path);
-        let opened = WebSource::open(self.url(path), self.token.clone(), shown, limits);
+        let opened = web::open_object(self.url(path), self.token.clone(), shown, limits);
         opened.map_err(|error| self.explain(error))
     }
 
     fn open_file(&self, path: &str, limits: &Limits) -> Result<Location> {
-        let source = self.open_source(path, limits)?;
-        let commit = source.object().linked().commit.clone();
+        let (object, source) = self.open_object(path, limits)?;
+        let commit = object.linked().commit.clone();
         let folder = path.rfind('/').map_or("", |end| &path[..=end]).to_owned();
         let siblings = Box::new(Self { commit, folder, ..self.clone() });
         Ok(Location::Ranges(RemoteFile { source: Arc::new(source), siblings }))
@@ -326,7 +328,7 @@ impl HubFolder {
 
 impl Siblings for HubFolder {
     fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
-        Ok(Arc::new(self.open_source(&format!("{}{name}", self.folder), limits)?))
+        Ok(Arc::new(self.open_object(&format!("{}{name}", self.folder), limits)?.1))
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! https://HOST/PATH, http://HOST/PATH                     a file on a web server
 //! hf://[datasets/|spaces/]OWNER/NAME[@REV][/PATH]         a file of the Hugging Face hub, or its checkpoint
+//! s3://BUCKET/KEY, gs://BUCKET/KEY, az://CONTAINER/KEY    an object of a store, which is also written
 //! ```
 //!
 //! The rest of the crate sees a [`ReadRanges`](crate::storage::ReadRanges), and a way to the shards next to it.
@@ -11,39 +12,48 @@
 mod address;
 #[cfg(feature = "http")]
 mod client;
-#[cfg(feature = "http")]
+#[cfg(feature = "cloud")]
+mod cloud;
+#[cfg(feature = "remote")]
 mod header_blocks;
 #[cfg(feature = "http")]
 mod hub;
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 mod location;
 #[cfg(feature = "http")]
 mod object;
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 mod source;
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 mod traffic;
 #[cfg(feature = "http")]
 mod url;
+#[cfg(feature = "http")]
+mod web;
 
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 pub(crate) use location::{Location, RemoteFile};
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 pub use traffic::{Traffic, traffic};
 
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 use crate::error::Result;
 use crate::error::{Error, ErrorKind};
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 use crate::limits::Limits;
 use crate::storage::{SCHEMES, scheme_of, shown_url};
 
 /// Opens a URL by its scheme.
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
+#[cfg_attr(not(feature = "http"), allow(unused_variables, reason = "stores have no limits"))]
 pub(crate) fn open(url: &str, limits: &Limits) -> Result<Location> {
     match scheme_of(url) {
-        Some(("https" | "http", _)) => source::open(url, limits),
+        #[cfg(feature = "http")]
+        Some(("https" | "http", _)) => web::open(url, limits),
+        #[cfg(feature = "http")]
         Some(("hf", _)) => hub::open(url, limits),
+        #[cfg(feature = "cloud")]
+        Some(("s3" | "gs" | "az", _)) => cloud::open(url),
         _ => Err(cannot_open(url)),
     }
 }
@@ -56,4 +66,20 @@ pub(crate) fn cannot_open(url: &str) -> Error {
     let known: Vec<String> = SCHEMES.iter().map(|(name, _)| format!("{name}://")).collect();
     let what = format!("open `{}` as a URL", shown_url(url));
     ErrorKind::Unsupported { what, instead: format!("known are {}", known.join(", ")) }.into()
+}
+
+/// Returns whether a URL can be saved to.
+pub(crate) fn is_saved_to(url: &str) -> bool {
+    cfg!(feature = "cloud") && scheme_of(url).is_some_and(|(_, feature)| feature == "cloud")
+}
+
+/// Writes an object of `len` bytes. It is visible when it is complete, or not at all.
+#[cfg(feature = "cloud")]
+pub(crate) fn save(
+    url: &str,
+    len: u64,
+    no_replace: bool,
+    write: &mut dyn FnMut(&mut dyn std::io::Write) -> Result<()>,
+) -> Result<()> {
+    cloud::save(url, len, no_replace, write)
 }

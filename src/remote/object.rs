@@ -11,6 +11,7 @@ use ureq::BodyReader;
 use ureq::http::HeaderMap;
 
 use super::client::{Failed, Get, Linked, Reply, Retries, failed_status, get, read_body, text};
+use super::source::{RangeBody, RemoteObject};
 use super::url::WebUrl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -19,7 +20,7 @@ use crate::limits::Limits;
 const FIRST: u64 = 64 << 10;
 
 /// An object on a web server.
-pub(super) struct RemoteObject {
+pub(super) struct WebObject {
     url: WebUrl,
     token: Option<String>,
     len: u64,
@@ -74,12 +75,12 @@ impl ObjectVersion {
 
 /// An opened object, and the bytes at its beginning.
 pub(super) struct Opened {
-    pub(super) object: RemoteObject,
+    pub(super) object: WebObject,
     /// All bytes of an object of up to [`FIRST`] bytes, or from a server without ranges.
     pub(super) begin: Vec<u8>,
 }
 
-impl RemoteObject {
+impl WebObject {
     /// Opens an object with one request.
     pub(super) fn open(url: WebUrl, token: Option<String>, limits: &Limits) -> Result<Opened> {
         let mut retries = Retries::new();
@@ -126,20 +127,8 @@ impl RemoteObject {
         Ok(Opened { object, begin })
     }
 
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
     pub(super) fn linked(&self) -> &Linked {
         &self.linked
-    }
-
-    /// Returns text that is equal only for objects of equal bytes: it may have secrets.
-    pub(super) fn identity(&self) -> Option<String> {
-        match &self.linked.sha256 {
-            Some(sha256) => Some(format!("sha256:{sha256}")),
-            None => Some(format!("{} {}", self.version.strong_tag()?, self.url.uri().ok()?)),
-        }
     }
 
     /// Asks for a range that is not empty.
@@ -314,26 +303,37 @@ fn cut_off(found: u64, expected: u64) -> Failed {
     Failed::Passing(io::Error::new(io::ErrorKind::UnexpectedEof, message), None)
 }
 
-/// The bytes of a range, read in order. A request that fails is repeated from where it stopped.
-pub(super) struct RangeBody {
-    object: Arc<RemoteObject>,
+impl RemoteObject for WebObject {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn identity(&self) -> Option<String> {
+        match &self.linked.sha256 {
+            Some(sha256) => Some(format!("sha256:{sha256}")),
+            None => Some(format!("{} {}", self.version.strong_tag()?, self.url.uri().ok()?)),
+        }
+    }
+
+    fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
+        Box::new(WebBody { object: self, rest: range, body: None, retries: Retries::new() })
+    }
+}
+
+/// The body of an answer. A request that fails is repeated from where it stopped.
+struct WebBody {
+    object: Arc<WebObject>,
     rest: Range<u64>,
     body: Option<BodyReader<'static>>,
     retries: Retries,
 }
 
-impl RangeBody {
-    pub(super) fn new(object: &Arc<RemoteObject>, range: Range<u64>) -> Self {
-        Self { object: Arc::clone(object), rest: range, body: None, retries: Retries::new() }
-    }
-
-    /// Returns the bytes that were not read yet.
-    pub(super) fn rest(&self) -> Range<u64> {
+impl RangeBody for WebBody {
+    fn rest(&self) -> Range<u64> {
         self.rest.clone()
     }
 
-    /// Fills `bytes`, which are no more than the rest.
-    pub(super) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
         let mut filled = 0;
         while filled < bytes.len() {
             match self.try_read(&mut bytes[filled..]) {
@@ -346,17 +346,9 @@ impl RangeBody {
         }
         Ok(())
     }
+}
 
-    /// Passes over bytes up to an offset, which is no later than the end.
-    pub(super) fn skip_to(&mut self, offset: u64) -> io::Result<()> {
-        let mut piece = [0; 16 << 10];
-        while self.rest.start < offset {
-            let left = usize::try_from(offset - self.rest.start).unwrap_or(usize::MAX);
-            self.read_exact(&mut piece[..left.min(16 << 10)])?;
-        }
-        Ok(())
-    }
-
+impl WebBody {
     fn try_read(&mut self, bytes: &mut [u8]) -> Result<usize, Failed> {
         let body = match &mut self.body {
             Some(body) => body,

@@ -7,23 +7,49 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::header_blocks::HeaderBlocks;
-use super::location::{Location, RemoteFile, Siblings};
-use super::object::{Opened, RangeBody, RemoteObject};
-use super::url::WebUrl;
-use crate::error::{ErrorKind, Result};
 use crate::fetch::{Merging, Span, merge_and_cut};
-use crate::limits::Limits;
 use crate::storage::ReadRanges;
 use crate::threads::at_once;
 
-/// A file on a web server.
-pub(super) struct WebSource {
-    object: Arc<RemoteObject>,
+/// An object on a server.
+pub(super) trait RemoteObject: Send + Sync {
+    /// Returns the length in bytes.
+    fn len(&self) -> u64;
+
+    /// Returns text that is equal only for objects of equal bytes: it may have secrets.
+    fn identity(&self) -> Option<String>;
+
+    /// Begins to read a range that is not empty.
+    fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody>;
+}
+
+/// The bytes of a range, read in order.
+pub(super) trait RangeBody: Send {
+    /// Returns the bytes that were not read yet.
+    fn rest(&self) -> Range<u64>;
+
+    /// Fills `bytes`, which are no more than the rest.
+    fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()>;
+}
+
+/// Passes over bytes up to an offset, which is no later than the end.
+fn skip_to(body: &mut dyn RangeBody, offset: u64) -> io::Result<()> {
+    let mut piece = [0; 16 << 10];
+    while body.rest().start < offset {
+        let left = usize::try_from(offset - body.rest().start).unwrap_or(usize::MAX);
+        body.read_exact(&mut piece[..left.min(16 << 10)])?;
+    }
+    Ok(())
+}
+
+/// A remote object that is read as a file: its index is read ahead and kept, and several spans at once.
+pub(super) struct RemoteSource {
+    object: Arc<dyn RemoteObject>,
     /// The name for messages.
     name: String,
     headers: Mutex<HeaderBlocks>,
     /// A body that goes on while an index is read.
-    ahead: Mutex<Option<RangeBody>>,
+    ahead: Mutex<Option<Box<dyn RangeBody>>>,
 }
 
 /// The number of bytes to read where a header may be.
@@ -47,46 +73,19 @@ const SHORT: usize = 512;
 /// Headers in many known places. Requests at once cost less than one after the other.
 const HEADERS: Merging = Merging { gap: 32 << 10, over_read: 1, longest: 8 << 20, in_flight: 32 };
 
-/// Opens a URL of a web server.
-pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
-    let url = WebUrl::parse(url).map_err(|what| {
-        let what = format!("open the URL: {what}");
-        ErrorKind::Unsupported { what, instead: "a URL is `https://HOST/PATH`".to_owned() }
-    })?;
-    let (source, siblings) = (WebSource::open(url.clone(), None, url.to_string(), limits)?, Box::new(WebFolder(url)));
-    Ok(Location::Ranges(RemoteFile { source: Arc::new(source), siblings }))
-}
-
-/// The folder of a file on a web server.
-struct WebFolder(WebUrl);
-
-impl Siblings for WebFolder {
-    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
-        let url = self.0.sibling(name);
-        let shown = url.to_string();
-        Ok(Arc::new(WebSource::open(url, None, shown, limits)?))
-    }
-}
-
-impl WebSource {
-    /// Opens an object; `name` is for messages.
-    pub(super) fn open(url: WebUrl, token: Option<String>, name: String, limits: &Limits) -> Result<Self> {
-        let Opened { object, begin } = RemoteObject::open(url, token, limits)?;
+impl RemoteSource {
+    /// A source over an object whose first bytes are known; `name` is for messages.
+    pub(super) fn new(object: Arc<dyn RemoteObject>, begin: Vec<u8>, name: String) -> Self {
         let mut headers = HeaderBlocks::default();
         headers.insert(0, begin);
-        let (headers, object, ahead) = (Mutex::new(headers), Arc::new(object), Mutex::default());
-        Ok(Self { object, name, headers, ahead })
-    }
-
-    pub(super) fn object(&self) -> &RemoteObject {
-        &self.object
+        Self { object, name, headers: Mutex::new(headers), ahead: Mutex::default() }
     }
 
     fn headers(&self) -> MutexGuard<'_, HeaderBlocks> {
         self.headers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ahead(&self) -> MutexGuard<'_, Option<RangeBody>> {
+    fn ahead(&self) -> MutexGuard<'_, Option<Box<dyn RangeBody>>> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,11 +94,11 @@ impl WebSource {
         let len = self.object.len();
         let tail = len.saturating_sub(TAIL);
         let mut ahead = self.ahead();
-        let goes_on = |body: &RangeBody| {
+        let goes_on = |body: &dyn RangeBody| {
             let rest = body.rest();
             rest.start <= missing && missing - rest.start <= HEADER_GAP && end <= rest.end
         };
-        if ahead.as_ref().is_none_or(|body| !goes_on(body)) {
+        if ahead.as_ref().is_none_or(|body| !goes_on(&**body)) {
             *ahead = None;
             let headers = self.headers();
             let (before, next) = (headers.end_before(missing), headers.next_after(missing));
@@ -118,7 +117,7 @@ impl WebSource {
             };
             // Directories are read from their end.
             let start = if missing >= tail { before.unwrap_or_default().max(tail) } else { missing };
-            *ahead = Some(RangeBody::new(&self.object, start..end));
+            *ahead = Some(Arc::clone(&self.object).body(start..end));
         }
         let body = ahead.as_mut().expect("it was just made");
         // Bytes after the next block are there already.
@@ -166,9 +165,9 @@ impl WebSource {
     }
 
     fn read_span(&self, range: Range<u64>, parts: Vec<(u64, &mut [u8])>, stops: &AtomicBool) -> io::Result<()> {
-        let mut body = RangeBody::new(&self.object, range);
+        let mut body = Arc::clone(&self.object).body(range);
         for (start, bytes) in parts {
-            body.skip_to(start)?;
+            skip_to(&mut *body, start)?;
             for piece in bytes.chunks_mut(256 << 10) {
                 if stops.load(Ordering::Relaxed) {
                     // Another span failed, and its error is the one that counts.
@@ -198,7 +197,7 @@ fn cut_parts(jobs: &mut [SpanJob<'_>]) {
     }
 }
 
-impl ReadRanges for WebSource {
+impl ReadRanges for RemoteSource {
     fn len(&self) -> io::Result<u64> {
         Ok(self.object.len())
     }

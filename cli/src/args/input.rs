@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::file::{Backend, shown_url};
+use tensorfile::file::{Backend, is_saved_to, shown_url};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
@@ -675,9 +675,9 @@ pub fn display_name(path: &Path) -> &Path {
     Path::new(*shown.get(&*url).expect("it was just inserted"))
 }
 
-/// Fails if the path to write is a URL.
+/// Fails if the path to write is a URL, other than that of an object in a store.
 pub fn refuse_url(path: &Path) -> Outcome<()> {
-    if shown_url(path).is_none() {
+    if shown_url(path).is_none() || is_saved_to(path) {
         return Ok(());
     }
     Err(Failure::usage_at(path, "cannot write to a URL; write a file, and upload it with the tools of its server"))

@@ -81,7 +81,8 @@ pub struct NoClobber {
 }
 
 impl NoClobber {
-    /// Fails if the argument is given and there is a file at `path`. A symbolic link is one. A URL is never written.
+    /// Fails if the argument is given and there is a file at `path`. A symbolic link is one. An object in a store is
+    /// looked for when it is saved.
     pub fn check(self, path: &Path) -> Outcome<()> {
         refuse_url(path)?;
         if self.no_clobber && !is_stdout(path) && !is_stream(path) && path.symlink_metadata().is_ok() {

@@ -8,6 +8,8 @@ mod append_split_merge;
 mod bools;
 mod checkpoint;
 mod checks;
+#[cfg(feature = "cloud")]
+mod cloud;
 mod codegen;
 mod convert;
 mod diff;

@@ -24,7 +24,7 @@ mod parts;
 mod save;
 
 pub(super) use open::{is_index, join, join_parts, metadata, read};
-#[cfg(feature = "http")]
+#[cfg(feature = "remote")]
 pub(super) use parts::part_names;
 pub(super) use parts::{all_parts, check_part, part_warning};
 pub(super) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};

@@ -1,6 +1,8 @@
 //! Files to and from foreign software, which `support/interop.rs` finds. Without it, these tests print that they are
 //! skipped.
 
+#[cfg(all(feature = "cloud", feature = "safetensors"))]
+mod cloud;
 #[cfg(feature = "digest")]
 mod digest;
 #[cfg(feature = "gguf")]

@@ -299,7 +299,7 @@ fn urls_are_only_read() {
     messages.compare(
         "unknown",
         OpenOptions::new().open_url("ftp://host/a").map(drop),
-        "ftp://host/a: cannot open `ftp://host/a` as a URL; known are https://, http://, hf://",
+        "ftp://host/a: cannot open `ftp://host/a` as a URL; known are https://, http://, hf://, s3://, gs://, az://",
     );
     messages.compare(
         "malformed",

@@ -1,0 +1,157 @@
+//! Objects in stores that need signatures: S3, Google Cloud Storage and Azure.
+//!
+//! ```text
+//! s3://BUCKET/KEY          Amazon S3, and other software with its interface (AWS_ENDPOINT_URL)
+//! gs://BUCKET/KEY          Google Cloud Storage
+//! az://CONTAINER/KEY       Azure Blob Storage, of the account AZURE_STORAGE_ACCOUNT_NAME
+//! ```
+
+mod object;
+mod profile;
+mod runtime;
+mod store;
+mod upload;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use store::Object;
+
+use super::location::{Location, RemoteFile, Siblings};
+use crate::error::Result;
+use crate::limits::Limits;
+use crate::storage::ReadRanges;
+
+/// Opens an object.
+pub(super) fn open(url: &str) -> Result<Location> {
+    let object = Object::parse(url)?;
+    let siblings = Box::new(StoreFolder(object.with_key(object.key.as_ref())?));
+    Ok(Location::Ranges(RemoteFile { source: Arc::new(object::open(object)?), siblings }))
+}
+
+/// The objects next to an object.
+struct StoreFolder(Object);
+
+impl Siblings for StoreFolder {
+    fn open(&self, name: &str, _: &Limits) -> Result<Arc<dyn ReadRanges>> {
+        Ok(Arc::new(object::open(self.0.sibling(name)?)?))
+    }
+}
+
+/// Writes an object of `len` bytes. It is visible when it is complete, or not at all.
+pub(super) fn save(
+    url: &str,
+    len: u64,
+    no_replace: bool,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
+) -> Result<()> {
+    upload::upload(&Object::parse(url)?, len, no_replace, write)
+}
+
+/// Returns what went wrong with an object, without secrets and pages of XML.
+fn explain(object: &Object, error: object_store::Error) -> io::Error {
+    use object_store::Error;
+
+    let message = message(&error);
+    let (kind, message) = match error {
+        Error::NotFound { .. } => (io::ErrorKind::NotFound, message),
+        Error::AlreadyExists { .. } => (io::ErrorKind::AlreadyExists, "the object exists".to_owned()),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
+            (io::ErrorKind::PermissionDenied, format!("{message}; {}", object.advice()))
+        }
+        // Errors about credentials have no kind of their own.
+        Error::Generic { .. } if is_about_credentials(&message) => {
+            (io::ErrorKind::PermissionDenied, format!("{message}; {}", object.advice()))
+        }
+        Error::NotSupported { .. } | Error::NotImplemented { .. } => (io::ErrorKind::Unsupported, message),
+        _ => (io::ErrorKind::Other, message),
+    };
+    io::Error::new(kind, message)
+}
+
+fn is_about_credentials(message: &str) -> bool {
+    let message = message.to_ascii_lowercase();
+    ["credential", "token", "301 moved", "403 forbidden", "401 unauthorized", "169.254.169.254"]
+        .into_iter()
+        .any(|word| message.contains(word))
+}
+
+/// Returns the innermost message that says something, with the code and the message of an XML body instead of the body,
+/// and URLs without their queries.
+fn message(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let more = inner.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = inner.source();
+    }
+    let text = match text.find("<?xml").or_else(|| text.find("<Error")) {
+        Some(start) => {
+            let (before, xml) = text.split_at(start);
+            let said: Vec<&str> = ["Code", "Message"].into_iter().filter_map(|name| element(xml, name)).collect();
+            format!("{} {}", before.trim_end(), said.join(": "))
+        }
+        None => text,
+    };
+    // What was asked is in the message already.
+    let said = text.rsplit_once("non-2xx status code: ").map_or(&*text, |(_, said)| said);
+    without_queries(said)
+}
+
+fn element<'x>(xml: &'x str, name: &str) -> Option<&'x str> {
+    let (_, rest) = xml.split_once(&format!("<{name}>"))?;
+    rest.split_once('<').map(|(content, _)| content.trim().trim_end_matches('.'))
+}
+
+/// Removes queries of URLs, which can hold signatures.
+fn without_queries(text: &str) -> String {
+    let ends = |character: char| character.is_whitespace() || "()\"'<>`,".contains(character);
+    let mut kept = String::with_capacity(text.len());
+    for word in text.split_inclusive(ends) {
+        match word.split_once('?') {
+            Some((url, query)) if url.contains("://") => {
+                kept.push_str(url);
+                kept.extend(query.chars().last().filter(|last| ends(*last)));
+            }
+            _ => kept.push_str(word),
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_no_secrets_and_no_pages() {
+        let source = "error sending request for url (https://a.blob.core.windows.net/c/k?sv=1&sig=secret): refused";
+        let error = object_store::Error::Generic { store: "Azure", source: source.into() };
+        assert_eq!(
+            message(&error),
+            "Generic Azure error: error sending request for url (https://a.blob.core.windows.net/c/k): refused"
+        );
+        let source = "Server returned non-2xx status code: 403 Forbidden: <?xml version=\"1.0\"?>\n<Error>\
+                      <Code>AccessDenied</Code><Message>Access Denied</Message><HostId>x</HostId></Error>";
+        let error = object_store::Error::PermissionDenied { path: "k".to_owned(), source: source.into() };
+        assert_eq!(message(&error), "403 Forbidden: AccessDenied: Access Denied");
+    }
+
+    #[test]
+    fn urls_of_objects_have_a_bucket_and_a_key() {
+        for url in ["s3://bucket/a/b.npy", "gs://b/k?x#y", "az://container/model.safetensors"] {
+            assert_eq!(Object::parse(url).unwrap().url(), url);
+        }
+        for (url, expected) in [
+            ("s3://bucket", "cannot open `s3://bucket` as a URL; the form is s3://BUCKET/KEY"),
+            ("s3:///key", "cannot open `s3:///key` as a URL; the form is s3://BUCKET/KEY"),
+            ("az://c/", "cannot open `az://c/` as a URL; the form is az://CONTAINER/KEY"),
+        ] {
+            assert_eq!(Object::parse(url).unwrap_err().to_string(), expected);
+        }
+        assert!(Object::parse("s3://b/a//c").is_err(), "an empty segment");
+    }
+}

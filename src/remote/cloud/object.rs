@@ -1,0 +1,144 @@
+//! Ranges of an object in a store.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use object_store::{Error, GetOptions, GetRange, GetResult, ObjectMeta};
+
+use super::store::Object;
+use super::{explain, runtime};
+use crate::error::{self, ErrorKind};
+use crate::remote::source::{RangeBody, RemoteObject, RemoteSource};
+use crate::remote::traffic;
+
+/// The number of bytes of the first request, which also finds out the length.
+const FIRST: u64 = 64 << 10;
+
+/// An object in a store, as it was found on opening.
+struct StoreObject {
+    object: Object,
+    len: u64,
+    tag: Option<String>,
+}
+
+/// Opens an object with one request, or two if it is empty.
+pub(super) fn open(object: Object) -> io::Result<RemoteSource> {
+    let name = object.url();
+    let (meta, begin) = match get(&object, 0..FIRST, None)? {
+        Ok((meta, bytes)) => (meta, bytes),
+        Err(error) => {
+            // No range of an empty object can be asked for.
+            let (store, key) = (object.store()?, object.key.clone());
+            traffic::add_request();
+            let head = GetOptions::new().with_head(true);
+            match runtime::run(async move { store.get_opts(&key, head).await })? {
+                Ok(GetResult { meta, .. }) if meta.size == 0 => (meta, Bytes::new()),
+                _ => return Err(explain(&object, error)),
+            }
+        }
+    };
+    let expected = meta.size.min(FIRST);
+    if begin.len() as u64 != expected {
+        return Err(wrong_length(begin.len(), expected));
+    }
+    let found = StoreObject { object, len: meta.size, tag: meta.e_tag };
+    Ok(RemoteSource::new(Arc::new(found), begin.to_vec(), name))
+}
+
+/// Asks for a range, of an object with this tag.
+fn get(object: &Object, range: Range<u64>, tag: Option<&str>) -> io::Result<Result<(ObjectMeta, Bytes), Error>> {
+    let (store, key) = (object.store()?, object.key.clone());
+    let options = GetOptions::new().with_range(Some(GetRange::Bounded(range))).with_if_match(tag);
+    traffic::add_request();
+    let got = runtime::run(async move {
+        let got = store.get_opts(&key, options).await?;
+        let meta = got.meta.clone();
+        Ok((meta, got.bytes().await?))
+    })?;
+    if let Ok((_, bytes)) = &got {
+        traffic::add_bytes(bytes.len());
+    }
+    Ok(got)
+}
+
+fn wrong_length(found: usize, expected: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, format!("the store sends {found} bytes instead of {expected}"))
+}
+
+impl StoreObject {
+    /// Reads a range, after comparing the version of the object.
+    fn read(&self, range: Range<u64>) -> io::Result<Bytes> {
+        // A weak tag may be equal for different bytes, so that stores refuse to compare it.
+        let strong = self.tag.as_deref().filter(|tag| !tag.starts_with("W/"));
+        let expected = range.end - range.start;
+        let (meta, bytes) = match get(&self.object, range, strong)? {
+            Ok(got) => got,
+            Err(Error::Precondition { .. }) => return Err(changed("its entity tag is another one".to_owned())),
+            Err(error) => return Err(explain(&self.object, error)),
+        };
+        if let (Some(old), Some(new)) = (&self.tag, &meta.e_tag)
+            && old != new
+        {
+            return Err(changed(format!("its entity tag was {}, and is {}", old.escape_debug(), new.escape_debug())));
+        }
+        if meta.size != self.len {
+            return Err(changed(format!("its length was {} bytes, and is {}", self.len, meta.size)));
+        }
+        if bytes.len() as u64 != expected {
+            return Err(wrong_length(bytes.len(), expected));
+        }
+        Ok(bytes)
+    }
+}
+
+fn changed(what: String) -> io::Error {
+    error::Error::from(ErrorKind::SourceChanged { what }).into()
+}
+
+impl RemoteObject for StoreObject {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn identity(&self) -> Option<String> {
+        let tag = self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))?;
+        Some(format!("{tag} {}", self.object.url()))
+    }
+
+    fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
+        Box::new(StoreBody { object: self, rest: range, bytes: Bytes::new() })
+    }
+}
+
+/// The bytes of a range, asked for in pieces: the store sends a piece at once.
+struct StoreBody {
+    object: Arc<StoreObject>,
+    rest: Range<u64>,
+    /// Those at the beginning of the rest that are here.
+    bytes: Bytes,
+}
+
+/// The length of a piece: that of a span.
+const PIECE: u64 = 8 << 20;
+
+impl RangeBody for StoreBody {
+    fn rest(&self) -> Range<u64> {
+        self.rest.clone()
+    }
+
+    fn read_exact(&mut self, mut bytes: &mut [u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.bytes.is_empty() {
+                self.bytes = self.object.read(self.rest.start..self.rest.end.min(self.rest.start + PIECE))?;
+            }
+            let now = self.bytes.split_to(self.bytes.len().min(bytes.len()));
+            let (filled, rest) = bytes.split_at_mut(now.len());
+            filled.copy_from_slice(&now);
+            self.rest.start += now.len() as u64;
+            bytes = rest;
+        }
+        Ok(())
+    }
+}
