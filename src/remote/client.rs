@@ -226,8 +226,9 @@ fn failed_io(error: io::Error) -> Failed {
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => io::ErrorKind::Other,
                 kind => kind,
             };
-            // An invalid certificate, for one.
-            let is_lasting = kind == io::ErrorKind::InvalidData;
+            // An invalid certificate, and a name that the standard library does not find, which has no kind.
+            let is_unknown = error.to_string().starts_with("failed to lookup address information");
+            let is_lasting = kind == io::ErrorKind::InvalidData || is_unknown;
             let error = io::Error::new(kind, format!("the connection failed: {error}"));
             if is_lasting { Failed::Lasting(error) } else { Failed::Passing(error, None) }
         }

@@ -87,6 +87,10 @@ impl WebObject {
         loop {
             match Self::try_open(&url, token.as_deref(), limits) {
                 Ok(opened) => return Ok(opened),
+                // Later, the server may be starting again. Now, the URL is wrong.
+                Err(Failed::Passing(error, _)) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                    return Err(error.into());
+                }
                 Err(failed) => retries.wait(failed)?,
             }
         }

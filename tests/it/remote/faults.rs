@@ -84,6 +84,17 @@ fn five_attempts_are_made() {
 }
 
 #[test]
+fn nobody_is_not_waited_for() {
+    // A port that was just free.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let start = Instant::now();
+    let error = File::open(format!("http://127.0.0.1:{port}/m.npy")).unwrap_err();
+    assert!(error.to_string().contains("refused"), "{error}");
+    // The retries take longer.
+    assert!(cfg!(windows) || start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+}
+
+#[test]
 fn messages_have_the_status_but_no_secrets_and_no_page() {
     let (_, bytes) = long_file();
     let mut messages = Messages::default();
