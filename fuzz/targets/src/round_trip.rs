@@ -69,6 +69,11 @@ fn keeps_names(file: &File, map: &TensorMap) -> bool {
 /// Compares tensors that were read with those that were written.
 fn same(format: &Format, written: &TensorMap, read: &TensorMap, with_names: bool) {
     assert_eq!(written.len(), read.len(), "{}", format.name);
+    let mut read: Vec<(&String, &Tensor)> = read.iter().collect();
+    if format.name == "safetensors" {
+        // Several dtypes are written in an order of their own, which tests compare with that of the crate.
+        read.sort_by_key(|(name, _)| written.names().position(|written| written == *name));
+    }
     for ((old_name, old), (new_name, new)) in written.iter().zip(read) {
         let has_name = with_names || format.max_name != Some(0);
         assert!(!has_name || old_name == new_name, "{}: `{old_name}` became `{new_name}`", format.name);

@@ -1,5 +1,7 @@
 //! Stores that need signatures, on this machine: S3 by moto, Azure by azurite, and Google by a server of the tests.
 
+#![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
+
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
