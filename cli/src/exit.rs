@@ -3,7 +3,6 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use tensorfile::{Category, Error, ErrorKind};
 
@@ -114,12 +113,17 @@ impl Failure {
         Self { file: self.file.or_else(|| Some(display_name(path).display().to_string())), ..self }
     }
 
-    /// Prints the message to standard error.
-    pub fn report(self) -> ExitCode {
+    /// Returns the exit code.
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
+    /// Prints the message to standard error. Returns the exit code.
+    pub fn report(self) -> u8 {
         if self.message.is_some() {
             output::error(&self);
         }
-        self.code.into()
+        self.code
     }
 
     fn from_io(file: impl fmt::Display, error: &io::Error) -> Self {

@@ -1,6 +1,7 @@
 //! The program `tensorfile`: lists, shows, compares, checks and converts tensor files.
 //!
-//! It is a library so that fuzz targets can call it. Nothing else should: what is public here changes at any time.
+//! It is a library so that fuzz targets and the Python package can call it. Nothing else should: what is public here
+//! changes at any time.
 //!
 //! - [`commands`]: a file or folder for each command.
 //! - [`args`]: groups of arguments of several commands.
@@ -27,7 +28,7 @@ mod pieces;
 mod repeated;
 mod signals;
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -80,13 +81,19 @@ Exit codes:
 /// Runs the program with the arguments of this process.
 #[must_use]
 pub fn main() -> ExitCode {
+    main_with(std::env::args_os()).into()
+}
+
+/// Runs the program with other arguments, of which the first is its name. Returns the exit code.
+#[must_use]
+pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     commands::complete();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         // Help and version are errors to clap, but go to standard output.
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { Failure::USAGE.into() } else { ExitCode::SUCCESS };
+            return if error.use_stderr() { Failure::USAGE } else { 0 };
         }
     };
     cli.color.write_global();
@@ -106,8 +113,8 @@ pub fn main() -> ExitCode {
         print_traffic();
     }
     match outcome.and_then(|verdict| flushed.map(|()| verdict)) {
-        Ok(Verdict::Pass) => ExitCode::SUCCESS,
-        Ok(Verdict::Fail) => Failure::FAIL.into(),
+        Ok(Verdict::Pass) => 0,
+        Ok(Verdict::Fail) => Failure::FAIL,
         Err(failure) => failure.report(),
     }
 }
@@ -137,16 +144,46 @@ fn check_threads() {
     }
 }
 
-/// Runs the program on other arguments, with its output in memory and without messages. Returns the output, or why
-/// there is none.
+/// The end of a [`run`] with its output in memory.
 #[doc(hidden)]
-pub fn run(args: &[&OsStr]) -> Result<Vec<u8>, String> {
+#[derive(Debug)]
+pub struct ProgramRun {
+    /// The exit code.
+    pub code: u8,
+    pub output: Vec<u8>,
+    /// The message of a failure.
+    pub message: Option<String>,
+}
+
+/// Runs the program on other arguments, with its output in memory and without messages.
+#[doc(hidden)]
+pub fn run(args: &[impl AsRef<OsStr>]) -> ProgramRun {
     output::be_quiet();
-    let cli = Cli::try_parse_from(args).map_err(|error| error.to_string())?;
+    let cli = match Cli::try_parse_from(args.iter().map(AsRef::as_ref)) {
+        Ok(cli) => cli,
+        Err(error) => return ProgramRun { code: Failure::USAGE, output: Vec::new(), message: Some(error.to_string()) },
+    };
     set_max_memory(cli.max_memory);
     let mut out = Stdout::to_memory();
-    let outcome = cli.command.run(&mut out).map_err(|failure| failure.to_string());
-    outcome.map(|_| out.into_memory())
+    let (code, message) = match cli.command.run(&mut out) {
+        Ok(Verdict::Pass) => (0, None),
+        Ok(Verdict::Fail) => (Failure::FAIL, None),
+        Err(failure) => (failure.code(), Some(failure.to_string()).filter(|message| !message.is_empty())),
+    };
+    ProgramRun { code, output: out.into_memory(), message }
+}
+
+impl ProgramRun {
+    /// Returns the output, or why there is none.
+    #[doc(hidden)]
+    pub fn into_output(self) -> Result<Vec<u8>, String> {
+        // Differences are no failure.
+        if self.code <= Failure::FAIL && self.message.is_none() {
+            Ok(self.output)
+        } else {
+            Err(self.message.unwrap_or_default())
+        }
+    }
 }
 
 #[cfg(test)]

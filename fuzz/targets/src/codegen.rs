@@ -29,7 +29,9 @@ pub fn run(input: &[u8]) {
     args.push(path.as_os_str());
     args.extend(options.iter().map(OsStr::new));
     let len = input.0.len();
-    let Ok(code) = bounded("codegen", 16 * len + (1 << 16), || tensorfile_cli::run(&args)) else { return };
+    let Ok(code) = bounded("codegen", 16 * len + (1 << 16), || tensorfile_cli::run(&args).into_output()) else {
+        return;
+    };
     let code = String::from_utf8(code).unwrap();
     let file = syn::parse_file(&code).unwrap_or_else(|error| panic!("{error}:\n{code}"));
     for item in file.items {

@@ -45,7 +45,7 @@ pub fn run(input: &[u8]) {
     let diff = |view: &str| {
         let arguments = [OsStr::new("tensorfile"), OsStr::new("diff"), OsStr::new("--ignore-dtype"), OsStr::new(view)];
         let paths = paths.iter().map(|path| path.as_os_str());
-        tensorfile_cli::run(&arguments.into_iter().chain(paths).collect::<Vec<_>>()).unwrap()
+        tensorfile_cli::run(&arguments.into_iter().chain(paths).collect::<Vec<_>>()).into_output().unwrap()
     };
 
     let mut pairs = Vec::new();

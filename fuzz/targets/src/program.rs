@@ -144,7 +144,7 @@ fn call(command: &[&str], file: &Path, text: &str, len: usize) -> Result<(), Str
     }));
     let args: Vec<&OsStr> = args.iter().map(AsRef::as_ref).collect();
     // A number of one byte is printed with up to 30 characters, and is more as a cell of a table.
-    let output = bounded(command[0], 8 * (len + text.len()) + (1 << 16), || tensorfile_cli::run(&args))?;
+    let output = bounded(command[0], 8 * (len + text.len()) + (1 << 16), || tensorfile_cli::run(&args).into_output())?;
     let output = String::from_utf8(output).unwrap();
     let control = output.chars().find(|c| c.is_control() && *c != '\n');
     assert!(control.is_none(), "{args:?} prints {control:?}: {output:?}");
