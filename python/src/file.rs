@@ -14,6 +14,7 @@ use tensorfile::file::{Backend, FileTensor};
 use tensorfile::report::WarningKind;
 use tensorfile::{Error, ErrorKind, File, Format, Layout, OpenOptions, TensorInfo};
 
+use crate::callbacks::Callback;
 use crate::errors::to_exception;
 use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
 use crate::scalars::{buffer_format, dlpack_code};
@@ -46,7 +47,8 @@ pub fn open(
     mmap: bool,
     deny: Option<Vec<String>>,
 ) -> PyResult<PyFile> {
-    let options = options(format)?.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
+    let (options, callback) = options(format)?;
+    let options = options.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
         Backend::Mapped
     } else {
         Backend::Positioned
@@ -54,11 +56,11 @@ pub fn open(
     if path.hasattr("read")? {
         let reader = PyReader(path.clone().unbind());
         let file = py.detach(|| options.from_reader(reader)).map_err(|error| to_exception(error, None))?;
-        return Ok(PyFile::new(file));
+        return Ok(PyFile::new(file, callback));
     }
     let path: PathBuf = path.extract()?;
     let file = py.detach(|| options.open(&path)).map_err(|error| to_exception(error, Some(&path)))?;
-    Ok(PyFile::new(file))
+    Ok(PyFile::new(file, callback))
 }
 
 /// Open a tensor file in memory: `bytes`, `bytearray`, `memoryview` or any other contiguous buffer.
@@ -73,18 +75,24 @@ pub fn open(
 #[pyfunction]
 #[pyo3(signature = (data, *, format=None))]
 pub fn open_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, format: Option<&str>) -> PyResult<PyFile> {
-    let options = options(format)?;
+    let (options, callback) = options(format)?;
     let data = Buffer::contiguous(data)?;
     let file = py.detach(|| options.from_bytes(data)).map_err(|error| to_exception(error, None))?;
-    Ok(PyFile::new(file))
+    Ok(PyFile::new(file, callback))
 }
 
-fn options(format: Option<&str>) -> PyResult<OpenOptions> {
-    let options = OpenOptions::new();
-    Ok(match format {
+/// Returns options, and a callback that looks for signals while plans are read.
+fn options(format: Option<&str>) -> PyResult<(OpenOptions, Callback)> {
+    let callback = Callback::default();
+    let options = OpenOptions::new().progress({
+        let callback = callback.clone();
+        move |progress| callback.tell(progress)
+    });
+    let options = match format {
         Some(name) => options.format(format_named(name)?),
         None => options,
-    })
+    };
+    Ok((options, callback))
 }
 
 fn kinds(names: &[String]) -> PyResult<Vec<WarningKind>> {
@@ -111,11 +119,17 @@ pub fn format_named(name: &str) -> PyResult<&'static Format> {
 #[pyclass(frozen, mapping, name = "File", module = "tensorfile")]
 pub struct PyFile {
     file: RwLock<Option<Arc<File>>>,
+    /// It is told of what plans read.
+    callback: Callback,
 }
 
 impl PyFile {
-    fn new(file: File) -> Self {
-        Self { file: RwLock::new(Some(Arc::new(file))) }
+    fn new(file: File, callback: Callback) -> Self {
+        Self { file: RwLock::new(Some(Arc::new(file))), callback }
+    }
+
+    pub fn callback(&self) -> &Callback {
+        &self.callback
     }
 
     pub fn get(&self) -> PyResult<Arc<File>> {
@@ -205,6 +219,25 @@ impl PyFile {
         let entries = PyDict::new(py);
         metadata.entries.iter().try_for_each(|(key, value)| entries.set_item(key, value))?;
         Ok(entries)
+    }
+
+    /// Plan to read tensors, and parts of them, into memory of the caller. No tensor is read.
+    ///
+    /// `names` are those of whole tensors, and `slices` has indices, as of a `Tensor`, by names. Without both it is all
+    /// tensors. Pieces start at multiples of `align` bytes.
+    #[pyo3(signature = (names=None, slices=None, *, align=64))]
+    fn read_plan<'py>(
+        slf: Bound<'py, Self>,
+        names: Option<Bound<'py, PyAny>>,
+        slices: Option<Bound<'py, PyAny>>,
+        align: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("tensorfile._plan")?.getattr("ReadPlan")?.call1((slf, names, slices, align))
+    }
+
+    /// Read what a plan has into a contiguous buffer, as `plan.read_into(buffer)`.
+    fn read_into<'py>(&self, buffer: Bound<'py, PyAny>, plan: Bound<'py, PyAny>) -> PyResult<()> {
+        plan.call_method1("read_into", (buffer,)).map(drop)
     }
 
     /// The oddities of the file, as texts: parts that are left out, unknown dtypes, repeated names and others.
@@ -461,6 +494,13 @@ impl PyTensor {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("tensorfile._arrays")?.call_method1("array", (slf, dtype, copy))
+    }
+
+    /// Return the digest of dtype, shape and elements, in hexadecimal. It is the same in every format.
+    fn digest(&self, py: Python<'_>) -> PyResult<String> {
+        let tensor = self.file_tensor();
+        let digest = py.detach(|| tensor.digest()).map_err(|error| to_exception(error, None))?;
+        Ok(digest.to_string())
     }
 
     /// Read the bytes into a contiguous buffer of `nbytes` bytes, in the order of `strides`.

@@ -1,9 +1,11 @@
 //! The compiled half of the Python package `tensorfile`. Users import the package, never this module.
 //!
 //! - [`file`]: open files and their tensors.
+//! - [`plan`]: read plans.
 //! - [`save`]: dicts of arrays on their way to a file.
 //! - [`arrays`]: arrays of Python as tensors of the library.
 //! - [`streams`]: file objects of Python as readers and writers.
+//! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
 //! - [`errors`]: errors as exceptions.
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
@@ -11,9 +13,11 @@
 
 mod arrays;
 mod callbacks;
+mod commands;
 mod errors;
 mod file;
 mod memory;
+mod plan;
 mod save;
 mod scalars;
 mod streams;
@@ -26,9 +30,13 @@ mod _tensorfile {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::commands::{convert, edit, main, run};
+    #[pymodule_export]
     use crate::errors::{FormatError, LimitError, MismatchError};
     #[pymodule_export]
     use crate::file::{PyFile, PyTensor, open, open_bytes};
+    #[pymodule_export]
+    use crate::plan::PyPlan;
     #[pymodule_export]
     use crate::save::save;
 

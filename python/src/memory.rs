@@ -21,7 +21,7 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
-use tensorfile::File;
+use tensorfile::{ErrorKind, File, Result};
 
 /// Bytes of a tensor, together with their owner.
 pub struct Payload {
@@ -31,7 +31,7 @@ pub struct Payload {
     file: Option<Arc<File>>,
     /// Memory of its own, aligned for elements of any dtype.
     #[expect(dead_code, reason = "it is dropped")]
-    own: Option<Vec<u128>>,
+    own: Option<Box<[u128]>>,
 }
 
 // SAFETY: the bytes of a file are only read, and memory of its own is only changed by the consumer that it is lent to.
@@ -51,8 +51,11 @@ impl Payload {
     }
 
     /// Returns memory of its own of `len` bytes, filled by `fill`.
-    pub fn own<E>(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
-        let mut words = vec![0_u128; len.div_ceil(size_of::<u128>())];
+    ///
+    /// A file states the length, so that there may not be enough memory.
+    pub fn own(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Self> {
+        let words = bytemuck::allocation::try_zeroed_slice_box::<u128>(len.div_ceil(size_of::<u128>()));
+        let mut words = words.map_err(|()| ErrorKind::OutOfMemory { bytes: len as u64 })?;
         let bytes = words.as_mut_ptr().cast::<u8>();
         // SAFETY: the words have at least `len` bytes, and nobody else has them.
         fill(unsafe { slice::from_raw_parts_mut(bytes, len) })?;

@@ -7,12 +7,18 @@
 (<Tensor 'b' f16[2]>, array([1., 2.], dtype=float16))
 
 - `open`, `open_bytes`: a lazy mapping of tensors. `load`: a dict of numpy arrays. `save`: the reverse.
+- `check`: compares a file with names, dtypes and shapes.
+- `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit`: the commands of the program `tensorfile`, which
+  `python -m tensorfile` runs.
 - `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and `safetensors.torch`.
 """
 
 from collections.abc import Mapping
 
+from ._check import LoadReport, check
+from ._commands import convert, diff, digest, edit, info, report, stats, verify
 from ._load import load
+from ._plan import ReadPlan
 from ._save import save
 from ._tensorfile import (
     FORMATS,
@@ -33,11 +39,22 @@ __all__ = [
     "File",
     "FormatError",
     "LimitError",
+    "LoadReport",
     "MismatchError",
+    "ReadPlan",
     "Tensor",
     "__version__",
+    "check",
+    "convert",
+    "diff",
+    "digest",
+    "edit",
+    "info",
     "load",
     "open",
     "open_bytes",
+    "report",
     "save",
+    "stats",
+    "verify",
 ]

@@ -56,6 +56,27 @@ def test_types(tool):
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_readme():
-    readme = pathlib.Path(__file__).parents[1] / "README.md"
-    assert doctest.testfile(str(readme), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE).failed == 0
+@pytest.mark.parametrize("page", ["python/README.md", "README.md", "docs/src/python.md"])
+def test_pages(page):
+    path = pathlib.Path(__file__).parents[2] / page
+    tested = doctest.testfile(str(path), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert tested.failed == 0 and tested.attempted > 3
+
+
+def test_numpy_is_needed_only_for_arrays(folder):
+    tensorfile.save("file.ten", {"w": memoryview(bytes(12)).cast("f")})
+    code = """
+import sys
+sys.modules["numpy"] = None
+import tensorfile
+file = tensorfile.open("file.ten")
+assert bytes(file["w"].data) == bytes(12) and memoryview(file["w"]).tolist() == [0, 0, 0]
+buffer = bytearray(12)
+file["w"].read_into(buffer)
+file.read_into(buffer, file.read_plan(["w"]))
+tensorfile.save("again.ten", {"w": memoryview(buffer).cast("f"), "lazy": file["w"]})
+assert tensorfile.diff("again.ten", "again.ten")["equal"] and tensorfile.check("file.ten", {"w": ("f32", (3,))}).ok
+assert tensorfile.info("file.ten")["total"]["tensors"] == 1
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr

@@ -3,6 +3,8 @@
 import errno
 import os
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -95,3 +97,25 @@ def test_limits():
     header = b'{"w":{"dtype":"F32","shape":[' + b",".join([b"1"] * 300) + b'],"data_offsets":[0,4]}}'
     with pytest.raises(tf.LimitError, match="rank is 300, but the limit is 255"):
         tf.open_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no limits of a process")
+def test_too_little_memory_is_an_exception():
+    header = b'{"a":{"dtype":"U8","shape":[68719476736],"data_offsets":[0,68719476736]}}'
+    with open("large.safetensors", "wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        # It takes no room on the disk.
+        file.truncate(8 + len(header) + (1 << 36))
+    code = """
+import resource
+import numpy, tensorfile
+resource.setrlimit(resource.RLIMIT_AS, (1 << 33, 1 << 33))
+tensor = tensorfile.open("large.safetensors", mmap=False)["a"]
+for use in (lambda: tensor.data), tensor.numpy, (lambda: numpy.from_dlpack(tensor)), (lambda: tensor[: 1 << 35]):
+    try:
+        use()
+    except MemoryError:
+        print("MemoryError")
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout, ran.returncode) == ("MemoryError\n" * 4, 0), ran.stderr

@@ -1,0 +1,143 @@
+//! The commands of the program: in-process, and as functions that return values.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use indexmap::IndexMap;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use tensorfile::file::MetadataEdit;
+use tensorfile::file::atomic::FileLock;
+use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
+use tensorfile::{ErrorKind, FORMATS, File, Format, SaveOptions, Tensors, WriteOptions};
+use tensorfile_cli::Filter;
+
+use crate::callbacks::Callback;
+use crate::errors::to_exception;
+use crate::file::format_named;
+use crate::save::{cast_floats, float_named};
+
+/// Run the program with arguments, the first of which is its name, and return the exit code.
+#[pyfunction]
+pub fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| tensorfile_cli::main_with(args.into_iter()))
+}
+
+/// The time between two looks for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Run a command with its output in memory. Return the exit code, the output, and the message of a failure.
+///
+/// Ctrl-C ends the call at once. The command only reads: it goes on in a thread that nobody waits for.
+#[pyfunction]
+pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyBytes>, Option<String>)> {
+    let (send, receive) = mpsc::channel();
+    // One thread at a time waits without the interpreter.
+    let receive = Mutex::new(receive);
+    // Nobody receives after Ctrl-C.
+    thread::spawn(move || drop(send.send(tensorfile_cli::run(&args))));
+    loop {
+        match py.detach(|| receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL)) {
+            Ok(run) => return Ok((run.code, PyBytes::new(py, &run.output), run.message)),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the command panicked")),
+        }
+    }
+}
+
+/// Convert a file to another format; `tensorfile.convert` prepares the arguments.
+#[pyfunction]
+#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, progress))]
+#[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.convert` only")]
+pub fn convert(
+    py: Python<'_>,
+    source: PathBuf,
+    target: PathBuf,
+    format: Option<&str>,
+    dtype: Option<&str>,
+    rename: Vec<String>,
+    filters: Vec<String>,
+    max_shard_bytes: Option<u64>,
+    lossy: bool,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let rules = RenameRules::parse(rename).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
+    let filter = Filter::parse(&filters).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let format = format.map(format_named).transpose()?;
+    let floats = dtype.map(float_named).transpose()?;
+    let callback = Callback::new(progress);
+    let converted = py.detach(|| {
+        let file = File::open(&source)?;
+        let mut options = SaveOptions::new().write(kept(&file, format.or_else(|| by_extension(&target)), lossy)?);
+        options = options.progress({
+            let callback = callback.clone();
+            move |progress| callback.tell(progress)
+        });
+        if let Some(format) = format {
+            options = options.format(format);
+        }
+        if let Some(bytes) = max_shard_bytes {
+            options = options.max_shard_bytes(bytes);
+        }
+        let names = names_after_file(&file);
+        let chosen: Vec<&str> = names.iter().map(String::as_str).filter(|name| filter.matches(name)).collect();
+        // Typos would look like success.
+        if chosen.is_empty() && !names.is_empty() {
+            let what = "convert nothing".to_owned();
+            return Err(ErrorKind::Unsupported { what, instead: "no tensor matches the filter".to_owned() }.into());
+        }
+        rules.check(chosen)?;
+        let named = Renamed::with_names(&file, names.clone());
+        let subset = Subset::new(&named, |name| filter.matches(name));
+        let renamed = Renamed::by_rules(&subset, &rules);
+        let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info));
+        options.save(&target, &cast as &dyn Tensors)
+    });
+    converted.map_err(|error| callback.to_exception(error, Some(&source)))
+}
+
+fn by_extension(path: &Path) -> Option<&'static Format> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    FORMATS.iter().copied().find(|format| format.extensions.contains(&extension.as_str()))
+}
+
+/// Returns options that keep the metadata of a file.
+///
+/// A format without a place for it is an error, as by the program: but for all values of a checkpoint of PyTorch, and the
+/// entry `format` of safetensors, which is about the old file.
+fn kept(file: &File, target: Option<&Format>, lossy: bool) -> tensorfile::Result<WriteOptions> {
+    let mut metadata = file.metadata()?;
+    if let Some(target) = target {
+        let is_dropped = |key: &str| lossy || file.format().read_only || key == "format";
+        metadata.entries.retain(|key, _| target.keeps_metadata(key) || !is_dropped(key));
+    }
+    Ok(WriteOptions::new().keep_metadata(&metadata))
+}
+
+/// Change the metadata of a file, and return it; `tensorfile.edit` prepares the arguments.
+#[pyfunction]
+pub fn edit(
+    py: Python<'_>,
+    path: PathBuf,
+    set: IndexMap<String, String>,
+    unset: Vec<String>,
+    output: PathBuf,
+) -> PyResult<IndexMap<String, String>> {
+    let edit = set.into_iter().fold(MetadataEdit::new(), |edit, (key, value)| edit.set(key, value));
+    let edit = unset.into_iter().fold(edit, MetadataEdit::unset);
+    let edited = py.detach(|| {
+        // Otherwise two threads would read the same old file, and the later one would drop the change of the other.
+        let _lock = (path == output).then(|| FileLock::acquire(&path)).transpose()?;
+        let file = File::open(&path)?;
+        let entries = edit.entries(&file)?;
+        edit.save(&file, &output)?;
+        Ok(entries)
+    });
+    edited.map_err(|error| to_exception(error, Some(&path)))
+}

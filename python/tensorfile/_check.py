@@ -1,0 +1,122 @@
+"""Comparisons of files with the names, dtypes and shapes that a program expects."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Optional, Union
+
+from ._tensorfile import File, MismatchError, Tensor, open
+from ._types import Path, Reader
+
+# A dtype and a shape; `None` is any.
+Spec = tuple[Optional[str], Optional[tuple[Union[int, None], ...]]]
+
+
+@dataclasses.dataclass
+class LoadReport:
+    """All differences between a file and a spec. Printed, it is the report of the Rust library, with a line for each."""
+
+    tensors: int
+    """The number of tensors in the file."""
+    missing: dict[str, str]
+    """What the spec has for tensors that the file does not have."""
+    unexpected: dict[str, str]
+    """What the file has for tensors that the spec does not have."""
+    wrong_dtype: dict[str, tuple[str, str]]
+    """What the file has, and what was expected."""
+    wrong_shape: dict[str, tuple[str, str]]
+    """What the file has, and what was expected."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the file fits."""
+        return not (self.missing or self.unexpected or self.wrong_dtype or self.wrong_shape)
+
+    def raise_for_mismatch(self) -> None:
+        """Raise a `MismatchError` with this report, unless the file fits."""
+        if not self.ok:
+            error = MismatchError(str(self))
+            error.report = self
+            raise error
+
+    def __str__(self) -> str:
+        """Return the report as text."""
+        sections = {
+            "missing": [
+                f"`{name}`  {expected}{near(name, self.unexpected)}" for name, expected in self.missing.items()
+            ],
+            "unexpected": [f"`{name}`  {found}" for name, found in self.unexpected.items()],
+            "wrong dtype": misfits(self.wrong_dtype),
+            "wrong shape": misfits(self.wrong_shape),
+        }
+        counts = [f"{len(lines)} {title}" for title, lines in sections.items() if lines]
+        fit = self.tensors - len(self.unexpected) - len(self.wrong_dtype) - len(self.wrong_shape)
+        verb = "fits" if self.tensors == 1 else "fit"
+        noun = "tensor" if self.tensors == 1 else "tensors"
+        text = [f"{', '.join(counts)}; {fit} of {self.tensors} {noun} {verb}" if counts else f"all {self.tensors} {noun} {verb}"]
+        for title, lines in sections.items():
+            if lines:
+                text += [f"{title}:", *(f"  {line}" for line in lines)]
+        return "\n".join(text)
+
+
+# The differences, if a whole file was compared.
+MismatchError.report = None
+
+
+def misfits(tensors: Mapping[str, tuple[str, str]]) -> list[str]:
+    return [f"`{name}`  {found}, but expected {expected}" for name, (found, expected) in tensors.items()]
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    similar = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean `{similar[0]}`?" if similar else ""
+
+
+def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown: bool = False) -> LoadReport:
+    """Compare a file with the dtypes and shapes of its tensors, by their names. No tensor is read.
+
+    `None` is any dtype, any shape, or any length of a dim. With `allow_unknown`, the file may have more tensors.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.ptd", {"w": numpy.zeros((3, 64), "f4"), "bais": numpy.zeros(3, "f4")})
+    >>> tensorfile.check("doctest.ptd", {"w": ("f32", (None, 64)), "bais": ("f32", (3,))}).ok
+    True
+    >>> print(tensorfile.check("doctest.ptd", {"w": ("f16", (None, 32)), "bias": ("f32", (3,))}))
+    1 missing, 1 unexpected, 1 wrong dtype; 0 of 2 tensors fit
+    missing:
+      `bias`  f32[3]; did you mean `bais`?
+    unexpected:
+      `bais`  f32[3]
+    wrong dtype:
+      `w`  f32[3, 64], but expected f16
+    """
+    file = path if isinstance(path, File) else open(path)
+    found = dict(file.items())
+    report = LoadReport(len(found), {}, {}, {}, {})
+    for name, (dtype, shape) in spec.items():
+        tensor = found.pop(name, None)
+        if tensor is None:
+            report.missing[name] = shown(dtype, shape)
+        elif dtype not in (None, tensor.dtype):
+            report.wrong_dtype[name] = described(tensor), str(dtype)
+        elif shape is not None and not fits(tensor.shape, shape):
+            report.wrong_shape[name] = described(tensor), shown(None, shape)
+    if not allow_unknown:
+        report.unexpected = {name: described(tensor) for name, tensor in found.items()}
+    return report
+
+
+def fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:
+    return len(shape) == len(expected) and all(dim in (None, found) for found, dim in zip(shape, expected))
+
+
+def described(tensor: Tensor) -> str:
+    return shown(tensor.dtype, tensor.shape)
+
+
+def shown(dtype: str | None, shape: tuple[int | None, ...] | None) -> str:
+    dims = "" if shape is None else f"[{', '.join('_' if dim is None else str(dim) for dim in shape)}]"
+    return f"{dtype or ''}{dims}" or "any tensor"

@@ -1,0 +1,225 @@
+"""The commands of the program, as functions that return values.
+
+Those that read are commands of the program in this process, and their values are its JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _tensorfile
+from ._tensorfile import FormatError, MismatchError
+from ._types import Path
+
+
+def run(command: str, paths: Iterable[Path], *options: str) -> bytes:
+    """Run a command, and return its output. Differences are no error."""
+    named = [os.fspath(path) for path in paths]
+    # Names that begin with a dash, and `-`, are those of files.
+    named = [path if not path.startswith("-") else os.path.join(os.curdir, path) for path in named]
+    code, output, message = _tensorfile.run(["tensorfile", command, *options, "--", *named])
+    if message is None and (code <= 1 or command == "verify" and code != 3):
+        return output
+    if message is None:
+        # It is in the JSON.
+        found = json.loads(output)
+        found = found[0] if isinstance(found, list) else found
+        message = f"{found['file']}: {found['error']}"
+    if code == 3:
+        for path in (path for path in named if "://" not in path):
+            # Raises the exception with its number, if a file is not there or may not be read.
+            with open(path, "rb"):
+                pass
+        raise OSError(message)
+    raise {1: MismatchError, 2: ValueError, 4: FormatError}.get(code, RuntimeError)(message)
+
+
+def options(**values: Any) -> list[str]:
+    """Return arguments: switches for `True`, and one for each value of a list."""
+    found: list[str] = []
+    for name, value in values.items():
+        name = "--" + name.rstrip("_").replace("_", "-")
+        if value is True:
+            found.append(name)
+        elif isinstance(value, (list, tuple)):
+            found += [f"{name}={one}" for one in value]
+        elif value is not None and value is not False:
+            found.append(f"{name}={value}")
+    return found
+
+
+def info(path: Path) -> dict[str, Any]:
+    """Describe a file: format, size, dtypes, layout, metadata and warnings. Only the index is read.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.ptd", {"w": numpy.zeros((3, 64), "f4")})
+    >>> info = tensorfile.info("doctest.ptd")
+    >>> info["format"], info["total"]["parameters"], info["dtypes"]["f32"]["bytes"]
+    ('ptd', 192, 768)
+    """
+    return json.loads(run("info", [path], "--json"))[0]
+
+
+def verify(
+    path: Path,
+    *,
+    payload: bool = False,
+    format: str | None = None,
+    strict: bool = False,
+    deny: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Check that a file is well-formed, and return `ok`, `malformed`, `problems` and `warnings`.
+
+    - `payload`: read all payloads, and check bools and the checksums of npz and PyTorch files.
+    - `format`: report what this format could not store.
+    - `strict`, `deny`: treat all warnings, or those of these kinds, as problems.
+
+    >>> open("doctest.ten", "wb").write(b"~TenBin~ and so on")
+    18
+    >>> import tensorfile
+    >>> tensorfile.verify("doctest.ten")["problems"]
+    ['ten: tensor `#0`: needs 8 more bytes, but the file has 2 left (at byte 16)']
+    """
+    kinds = ",".join(deny) or None
+    arguments = options(payload=payload, for_=format, strict=strict, deny=kinds)
+    return json.loads(run("verify", [path], "--json", *arguments))[0]
+
+
+def digest(path: Path) -> str:
+    """Return the digest of a file's tensors, in hexadecimal: of names, dtypes, shapes and elements.
+
+    It is the same in every format. `Tensor.digest` is that of a tensor.
+
+    >>> import numpy, tensorfile
+    >>> for name in "doctest.ptd", "doctest.npz":
+    ...     tensorfile.save(name, {"w": numpy.arange(3), "b": numpy.ones(2)})
+    >>> tensorfile.digest("doctest.ptd") == tensorfile.digest("doctest.npz")
+    True
+    """
+    return json.loads(run("hash", [path], "--json"))[0]["digest"]
+
+
+def stats(path: Path, *, filter: Iterable[str] = ()) -> dict[str, dict[str, Any] | None]:
+    """Return statistics of tensors by their names: count, range, mean, deviation, NaN, infinities, zeros and quantiles.
+
+    `filter` has globs of names; `!GLOB` excludes. Tensors of packed dtypes have `None`.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, numpy.nan, 3])})
+    >>> stats = tensorfile.stats("doctest.ptd")["w"]
+    >>> stats["mean"], stats["nans"], stats["first_nan"]
+    (2.0, 1, [1])
+    """
+    tensors = json.loads(run("stats", [path], "--json", *options(filter=list(filter))))[0]["tensors"]
+    return {tensor["name"]: tensor.get("stats") for tensor in tensors}
+
+
+def diff(
+    a: Path,
+    b: Path,
+    *,
+    atol: float = 0,
+    rtol: float = 0,
+    values: bool = True,
+    metadata: bool = False,
+    ignore_dtype: bool = False,
+    by_position: bool = False,
+    rename: Iterable[str] = (),
+    filter: Iterable[str] = (),
+) -> dict[str, Any]:
+    """Compare the names, dtypes, shapes and values of two files in any formats. The result has `equal` and `tensors`.
+
+    Values are equal if they differ by at most `atol + rtol * abs(b)`. `rename` has rules `OLD=NEW` for the names of `a`.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, 2])})
+    >>> tensorfile.save("doctest.npz", {"w": numpy.float32([1, 2.5])})
+    >>> diff = tensorfile.diff("doctest.ptd", "doctest.npz")
+    >>> diff["equal"], [tensor["name"] for tensor in diff["tensors"]]
+    (False, ['w'])
+    >>> tensorfile.diff("doctest.ptd", "doctest.npz", atol=0.5)["equal"]
+    True
+    """
+    arguments = options(
+        atol=atol,
+        rtol=rtol,
+        no_values=not values,
+        metadata=metadata,
+        ignore_dtype=ignore_dtype,
+        by_position=by_position,
+        rename=list(rename),
+        filter=list(filter),
+    )
+    return json.loads(run("diff", [a, b], "--json", *arguments))
+
+
+def report(*paths: Path, filter: Iterable[str] = (), values: bool = True) -> str:
+    """Return a page of HTML that shows files: modules, dtypes, bytes and values. It needs no network.
+
+    Two files are also compared.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, 2])})
+    >>> tensorfile.report("doctest.ptd")[:15]
+    '<!doctype html>'
+    """
+    arguments = options(output="-", no_values=not values, filter=list(filter))
+    return run("report", paths, *arguments).decode()
+
+
+def convert(
+    source: Path,
+    target: Path,
+    *,
+    format: str | None = None,
+    dtype: str | None = None,
+    rename: Mapping[str, str] | Iterable[str] = (),
+    filter: Iterable[str] = (),
+    max_shard_bytes: int | None = None,
+    lossy: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> None:
+    """Convert a file to another format, in pieces. The target may be the source.
+
+    - `format`: the format, unless it is that of the extension.
+    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
+    - `rename`: a dict, or rules `OLD=NEW` in which `*` stands for any text.
+    - `filter`: globs of the old names; `!GLOB` excludes.
+    - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
+    - `lossy`: drop metadata that the format cannot store, which is an error otherwise.
+    - `progress`: a function of the bytes written and their total. An exception from it ends the conversion.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.npz", {"layer.0.w": numpy.float32([1, 2]), "b": numpy.zeros(2)})
+    >>> tensorfile.convert("doctest.npz", "doctest.ptd", dtype="f16", rename=["layer.*.w=*.weight"], filter=["layer.*"])
+    >>> tensorfile.open("doctest.ptd")["0.weight"]
+    <Tensor '0.weight' f16[2]>
+    """
+    if isinstance(rename, Mapping):
+        rename = [f"{escaped(old)}={escaped(new)}" for old, new in rename.items()]
+    _tensorfile.convert(
+        os.fspath(source), os.fspath(target), format, dtype, list(rename), list(filter), max_shard_bytes, lossy, progress
+    )
+
+
+def escaped(name: str) -> str:
+    return "".join(f"\\{letter}" if letter in "\\*=#" else letter for letter in name)
+
+
+def edit(
+    path: Path, set: Mapping[str, str] | None = None, unset: Iterable[str] = (), *, output: Path | None = None
+) -> dict[str, str]:
+    """Change the metadata of a safetensors, gguf or tensorbuffers file, and return it. Tensors stay as they are.
+
+    The new file replaces the old one when it is complete, unless it is written to `output`.
+
+    >>> import numpy, tensorfile
+    >>> tensorfile.save("doctest.safetensors", {"w": numpy.zeros(2)}, metadata={"a": "1", "b": "2"})
+    >>> tensorfile.edit("doctest.safetensors", {"c": "3"}, unset=["a"])
+    {'b': '2', 'c': '3'}
+    """
+    target = path if output is None else output
+    return _tensorfile.edit(os.fspath(path), dict(set or {}), list(unset), os.fspath(target))
