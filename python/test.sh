@@ -24,7 +24,7 @@ pip() {
 }
 
 # The copy is made last, so that an interrupted installation does not count.
-if ! cmp -s "$requirements" "$venv/requirements-test.txt"; then
+if ! cmp -s "$requirements" "$venv/requirements-test.txt" || ! compgen -G "$venv/safetensors-*" >/dev/null; then
     "${PYTHON:-python3}" -m venv --clear "$venv"
     pip install --quiet --only-binary :all: -r "$requirements"
     # Its own tests, which are only in the source distribution.
