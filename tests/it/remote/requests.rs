@@ -1,6 +1,6 @@
 //! Counts of requests.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tensorfile::file::load_tensor;
 use tensorfile::{File, SaveOptions, TensorMap, WriteOptions};
@@ -68,16 +68,12 @@ fn headers_in_many_places_are_read_at_once() {
         let latency = Duration::from_millis(20);
         let object = Object { bytes: bytes.into(), etag: Some("\"1\"".into()), latency, ..Object::default() };
         let url = server.put_object(&format!("/model.{name}"), object);
-        let start = Instant::now();
         let file = File::open(&url).unwrap();
-        let elapsed = start.elapsed();
         assert_eq!(file.len(), count);
         let requests = server.requests();
         assert!(requests <= 3 + count, "{name}: {requests}");
-        assert!(server.most_at_once() <= 32, "{name}: {}", server.most_at_once());
-        // A header at a time would take 100 of them.
-        let trips = elapsed.as_secs_f64() / latency.as_secs_f64();
-        assert!(trips < 40.0, "{name}: as long as {trips} round trips");
+        // A header at a time would take 100 round trips.
+        assert!((4..=32).contains(&server.most_at_once()), "{name}: {} at once", server.most_at_once());
     }
 }
 
@@ -149,13 +145,10 @@ fn a_large_tensor_is_read_in_spans_at_once() {
     assert!(sent <= all + all / 100, "{sent} of {all} bytes");
     assert!((2..=8).contains(&server.most_at_once()), "{}", server.most_at_once());
 
-    // Against one connection, which the server slows down.
-    let rate = 40.0 * MIB as f64;
-    server.put_object("/model.safetensors", object(Duration::from_millis(30), Some(rate)));
-    let start = Instant::now();
+    // Each connection is slow, as that of a server far away.
+    server.put_object("/model.safetensors", object(Duration::from_millis(30), Some(40.0 * MIB as f64)));
     File::open(&url).unwrap().load::<TensorMap>().unwrap();
-    let (elapsed, one) = (start.elapsed().as_secs_f64(), all as f64 / rate);
-    assert!(one / elapsed >= 2.5, "{elapsed} s, and {one} s with one connection");
+    assert_eq!(server.most_at_once(), 8, "all spans are on their way at once");
 }
 
 #[test]
