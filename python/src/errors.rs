@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyError, PyMemoryError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use tensorfile::{Category, Error, ErrorKind};
 
@@ -25,6 +25,10 @@ pub fn to_exception(error: Error, path: Option<&Path>) -> PyErr {
     let message = error.to_string();
     if matches!(error.kind(), ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
         return PyKeyError::new_err(message);
+    }
+    if matches!(error.kind(), ErrorKind::Cancelled) {
+        // Reading a tensor is ended by nothing but signals.
+        return PyKeyboardInterrupt::new_err(());
     }
     match error.category() {
         Category::File => FormatError::new_err(message),
