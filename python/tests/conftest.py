@@ -1,6 +1,10 @@
 import pathlib
+import signal
 
 import pytest
+
+# A shell starts programs in the background with interrupts ignored, and tests send some.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
