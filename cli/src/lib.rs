@@ -119,17 +119,18 @@ pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Prints what was read from servers.
+/// Prints what was read from servers, if there were any.
+#[cfg(any(feature = "http", feature = "cloud"))]
 fn print_traffic() {
-    #[cfg(feature = "http")]
-    {
-        let traffic = tensorfile::file::traffic();
+    let traffic = tensorfile::file::traffic();
+    if traffic.requests > 0 {
         let requests = output::numbers::counted(usize::try_from(traffic.requests).unwrap_or(usize::MAX), "request");
         output::note(format_args!("{requests}, {} bytes from servers", output::numbers::count(traffic.bytes)));
     }
-    #[cfg(not(feature = "http"))]
-    output::note("this program was built without the feature for URLs");
 }
+
+#[cfg(not(any(feature = "http", feature = "cloud")))]
+fn print_traffic() {}
 
 /// Prints that the number of threads in the environment is ignored, if it is not a number.
 fn check_threads() {
