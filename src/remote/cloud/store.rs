@@ -145,6 +145,9 @@ impl fmt::Debug for Object {
     }
 }
 
+// `object_store` leaves it to the package that uses it to turn on TLS: without that feature, there is no such type.
+const _: Option<reqwest::Certificate> = None;
+
 /// Sets the cryptography of TLS for this process, unless the program has.
 fn install_tls() {
     static INSTALLED: Once = Once::new();
