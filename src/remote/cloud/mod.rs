@@ -69,11 +69,16 @@ fn explain(object: &Object, error: object_store::Error) -> io::Error {
     io::Error::new(kind, message)
 }
 
+/// Returns whether a message is about credentials: its own words, as those of a URL are names of objects.
 fn is_about_credentials(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
-    ["credential", "token", "301 moved", "403 forbidden", "401 unauthorized", "169.254.169.254"]
-        .into_iter()
-        .any(|word| message.contains(word))
+    let words: Vec<&str> = message.split_whitespace().filter(|word| !word.contains("://")).collect();
+    let words = words.join(" ");
+    // The address at which machines of a cloud ask for their credentials.
+    message.contains("://169.254.169.254")
+        || ["credential", "token", "301 moved", "403 forbidden", "401 unauthorized"]
+            .into_iter()
+            .any(|said| words.contains(said))
 }
 
 /// Returns the innermost message that says something, with the code and the message of an XML body instead of the body,
@@ -138,6 +143,14 @@ mod tests {
                       <Code>AccessDenied</Code><Message>Access Denied</Message><HostId>x</HostId></Error>";
         let error = object_store::Error::PermissionDenied { path: "k".to_owned(), source: source.into() };
         assert_eq!(message(&error), "403 Forbidden: AccessDenied: Access Denied");
+    }
+
+    #[test]
+    fn names_of_objects_are_not_about_credentials() {
+        let failed = "Error performing GET http://host/bucket/tokenizer.npy in 5ms - HTTP error: connection refused";
+        assert!(!is_about_credentials(failed));
+        assert!(is_about_credentials("Error performing GET http://169.254.169.254/latest in 1s - HTTP error"));
+        assert!(is_about_credentials("Generic S3 error: the credentials have expired"));
     }
 
     #[test]
