@@ -28,8 +28,8 @@ pub(super) fn open(object: Object) -> io::Result<RemoteSource> {
     let name = object.url();
     let (meta, begin) = match get(&object, 0..FIRST, None)? {
         Ok((meta, bytes)) => (meta, bytes),
-        Err(error) => {
-            // No range of an empty object can be asked for.
+        // No range of an empty object can be asked for, which is an error without a kind of its own.
+        Err(error @ Error::Generic { .. }) => {
             let (store, key) = (object.store()?, object.key.clone());
             traffic::add_request();
             let head = GetOptions::new().with_head(true);
@@ -38,6 +38,7 @@ pub(super) fn open(object: Object) -> io::Result<RemoteSource> {
                 _ => return Err(explain(&object, error)),
             }
         }
+        Err(error) => return Err(explain(&object, error)),
     };
     let expected = meta.size.min(FIRST);
     if begin.len() as u64 != expected {

@@ -35,7 +35,7 @@ pub(super) fn upload(
         refuse_existing(object)?;
     }
     if len <= SINGLE {
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
         write(&mut bytes)?;
         return Ok(put(object, bytes, no_replace)?);
     }
