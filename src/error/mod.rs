@@ -135,6 +135,21 @@ impl Error {
         self.0.format
     }
 
+    /// Returns the error with its offset, if it has one, moved by the start of the file in another file.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, ten};
+    ///
+    /// // In an archive, the file follows a header of 512 bytes.
+    /// let error = ten::from_slice::<TensorMap>(b"~TenBin~ and so on").unwrap_err().nested_at(512);
+    /// assert_eq!(error.offset(), Some(16 + 512));
+    /// ```
+    #[must_use]
+    pub fn nested_at(mut self, start: u64) -> Self {
+        self.0.offset = self.0.offset.map(|offset| offset.saturating_add(start));
+        self
+    }
+
     pub(crate) fn new(kind: ErrorKind) -> Self {
         Self(Box::new(Inner {
             kind: Opaque::new(kind),

@@ -3,6 +3,7 @@
 pub mod atomic;
 mod byte_map;
 mod checkpoint;
+mod container;
 #[cfg(feature = "digest")]
 mod digest;
 mod edit;
@@ -47,6 +48,7 @@ use crate::tensor::{Element, Tensor, TensorView};
 pub use crate::remote::{Traffic, traffic};
 pub use crate::storage::ReadRanges;
 pub use byte_map::{ByteMap, is_aligned};
+pub use container::{Container, Embedded};
 pub use edit::MetadataEdit;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};

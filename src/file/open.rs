@@ -330,6 +330,12 @@ impl OpenOptions {
         open().map_err(|error| error.in_file(&name))
     }
 
+    /// Opens the bytes of a regular file.
+    pub(super) fn open_storage(&self, path: &Path) -> Result<FileStorage> {
+        let (file, metadata) = open_regular(path)?;
+        Ok(self.regular(file, metadata.len())?)
+    }
+
     /// Makes the storage of an open file with its metadata: the path may lead to a different file by now.
     fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
         let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };

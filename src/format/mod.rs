@@ -2,6 +2,7 @@
 
 mod descriptor;
 mod detect;
+mod embedded;
 mod known;
 mod options;
 
@@ -41,6 +42,7 @@ pub use crate::write::{
 #[doc(hidden)]
 pub use crate::write::{SmallFile, SmallFormat, SmallTensors};
 pub use descriptor::Format;
+pub use embedded::EmbeddedName;
 pub use options::{HasFormat, Options, WritesFormat};
 
 #[cfg(feature = "npy")]

@@ -23,6 +23,8 @@ pub(crate) enum Codec {
     Strided(Box<Strided>),
     /// Each payload byte is stored as a character of its value, in UTF-8. Big-endian elements have this size.
     Latin1(Option<NonZeroU8>),
+    /// The payload is one i64, stored as decimal text.
+    Decimal,
 }
 
 impl Codec {
@@ -30,7 +32,7 @@ impl Codec {
     pub(crate) fn big_endian(&self) -> Option<NonZeroU8> {
         match self {
             Self::BigEndian(bytes) => Some(*bytes),
-            Self::Bools => None,
+            Self::Bools | Self::Decimal => None,
             Self::Zipped(zipped) => zipped.big_endian(),
             Self::Strided(strided) => strided.big_endian,
             Self::Latin1(big_endian) => *big_endian,
@@ -51,7 +53,7 @@ impl Codec {
         match self {
             Self::BigEndian(_) | Self::Bools => false,
             Self::Zipped(zipped) => zipped.is_deflated(),
-            Self::Strided(_) | Self::Latin1(_) => true,
+            Self::Strided(_) | Self::Latin1(_) | Self::Decimal => true,
         }
     }
 
@@ -155,6 +157,7 @@ enum Bytes<R> {
     Deflated(Deflated<R>),
     Strided(StridedReader<R>),
     Latin1(io::BufReader<R>),
+    Decimal(io::Take<R>),
 }
 
 impl<R: ReadSeek> PayloadDecoder<R> {
@@ -164,6 +167,7 @@ impl<R: ReadSeek> PayloadDecoder<R> {
             Codec::Zipped(zipped) if zipped.is_deflated() => Bytes::Deflated(Deflated::new(reader, zipped, *len)),
             Codec::Strided(strided) => Bytes::Strided(StridedReader::new(reader, strided.clone())),
             Codec::Latin1(_) => Bytes::Latin1(io::BufReader::with_capacity(PIECE, reader)),
+            Codec::Decimal => Bytes::Decimal(reader.take(*len)),
             _ => Bytes::Plain(reader),
         };
         Self {
@@ -221,13 +225,14 @@ impl<R: ReadSeek> Bytes<R> {
             Self::Deflated(stream) => stream.read(bytes),
             Self::Strided(gather) => gather.read(bytes).map_err(Error::from),
             Self::Latin1(text) => read_latin_1(text, bytes),
+            Self::Decimal(text) => read_decimal(text, bytes),
         }
     }
 
     /// Checks the end of the stream, and its checksum.
     fn end(&mut self) -> Result<()> {
         match self {
-            Self::Plain(_) | Self::Strided(_) | Self::Latin1(_) => Ok(()),
+            Self::Plain(_) | Self::Strided(_) | Self::Latin1(_) | Self::Decimal(_) => Ok(()),
             Self::Deflated(stream) => stream.end(),
         }
     }
@@ -251,6 +256,26 @@ fn read_latin_1(text: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
             }
         };
     }
+    Ok(())
+}
+
+/// Reads the number that a text is, and the text to its end.
+fn read_decimal<R: Read>(text: &mut io::Take<R>, bytes: &mut [u8]) -> Result<()> {
+    /// Longer text is not a number that anybody wrote.
+    const LONGEST: u64 = 64;
+
+    let Some(bytes) = bytes.first_chunk_mut() else { return Ok(()) };
+    let mut found = Vec::new();
+    if text.limit() <= LONGEST {
+        text.read_to_end(&mut found)?;
+    }
+    let number = str::from_utf8(&found).ok().and_then(|text| text.trim().parse::<i64>().ok());
+    let number = number.ok_or_else(|| {
+        let found =
+            if found.is_empty() { format!("{} bytes", text.limit()) } else { format!("`{}`", found.escape_ascii()) };
+        ErrorKind::Malformed { what: format!("found {found}, but expected an i64 as text") }
+    })?;
+    *bytes = number.to_le_bytes();
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use std::ops::Range;
 use super::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::is_index;
-use crate::tensor::TensorInfo;
+use crate::tensor::{Dtype, Shape, TensorInfo};
 
 pub(crate) use entry::Entry;
 pub(crate) use unread::{Labels, Unread};
@@ -75,6 +75,36 @@ impl Index {
         checked.map_err(|error| error.at(start).in_tensor(name.map_or_else(|| format!("#{i}"), str::to_owned)))?;
         self.needs_ends_checked = true;
         self.push_checked(name, info, payload)
+    }
+
+    /// Adds an i64 without dims. `text` is the range of the file with the number in decimal, as UTF-8.
+    ///
+    /// ```
+    /// use tensorfile::format::Index;
+    ///
+    /// // The file has `207` there.
+    /// Index::default().push_number("label", 512..515)?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`]: there are 2³² tensors already. Reading the number is an error if the text is not one.
+    pub fn push_number(&mut self, name: &str, text: Range<u64>) -> Result<()> {
+        self.needs_ends_checked = true;
+        let info = TensorInfo::new(Dtype::I64, Shape::default());
+        self.push_coded(self.unless_position(name), info, text, Some(Codec::Decimal))
+    }
+
+    /// Returns the name for the next tensor to be stored: none, if it is its position.
+    fn unless_position<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
+        (!is_position).then_some(name)
+    }
+
+    /// Adds a tensor of another file, placed `start` bytes later, under another name.
+    pub(crate) fn push_nested(&mut self, other: &Self, i: usize, name: &str, start: u64) -> Result<()> {
+        self.push_from(other, i, self.unless_position(name), start)
     }
 
     /// Adds a tensor as [`push`](Self::push) does. Its format has checked it.
@@ -144,8 +174,7 @@ impl Index {
                 continue;
             }
             // As in a single file, a name equal to the position is not stored.
-            let is_position = is_index(name) && name.parse() == Ok(self.entries.len());
-            self.push_from(other, i, (!is_position).then_some(name), start)?;
+            self.push_nested(other, i, name, start)?;
         }
         self.has_embedded_names |= other.has_embedded_names;
         self.compare_names().map_err(|i| self.duplicate(i))?;

@@ -1,0 +1,145 @@
+use std::fmt;
+
+use tensorfile::{Category, ErrorKind};
+
+/// The result of this crate's operations.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The error for reading or writing shards: an error of `tensorfile`, and its place in a shard.
+///
+/// ```
+/// use tensorfile_datasets::Shards;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("a.tar");
+/// std::fs::write(&path, "not a tar file")?;
+/// let error = Shards::new(path.to_str().expect("it is text"))?.next().expect("one error").unwrap_err();
+/// assert!(error.to_string().ends_with("a.tar: the archive ends inside a header (at byte 0)"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    shard: Option<String>,
+    key: Option<String>,
+    offset: Option<u64>,
+    source: tensorfile::Error,
+}
+
+impl Error {
+    /// Returns what is wrong.
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        self.0.source.kind()
+    }
+
+    /// Returns the category: the file, a mismatch, the call, a limit, or I/O.
+    #[must_use]
+    pub fn category(&self) -> Category {
+        self.0.source.category()
+    }
+
+    /// Returns the path or URL of the shard.
+    #[must_use]
+    pub fn shard(&self) -> Option<&str> {
+        self.0.shard.as_deref()
+    }
+
+    /// Returns the key of the sample.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        self.0.key.as_deref()
+    }
+
+    /// Returns the offset in the shard, uncompressed, in bytes: of what is wrong, or else of the first header of the
+    /// sample.
+    #[must_use]
+    pub fn offset(&self) -> Option<u64> {
+        self.0.source.offset().or(self.0.offset)
+    }
+
+    /// Returns the error of the sample alone. Its offset is one in the shard.
+    #[must_use]
+    pub fn as_tensorfile(&self) -> &tensorfile::Error {
+        &self.0.source
+    }
+
+    pub(crate) fn malformed(what: impl Into<String>) -> Self {
+        ErrorKind::Malformed { what: what.into() }.into()
+    }
+
+    /// Adds the offset in the shard, unless it is known.
+    pub(crate) fn at(mut self, offset: u64) -> Self {
+        self.0.offset.get_or_insert(offset);
+        self
+    }
+
+    /// Adds the key of the sample, unless it is known.
+    pub(crate) fn in_sample(mut self, key: &str) -> Self {
+        self.0.key.get_or_insert_with(|| key.to_owned());
+        self
+    }
+
+    /// Adds the shard, unless it is known.
+    pub(crate) fn in_shard(mut self, shard: &str) -> Self {
+        self.0.shard.get_or_insert_with(|| shard.to_owned());
+        self
+    }
+}
+
+impl From<tensorfile::Error> for Error {
+    fn from(source: tensorfile::Error) -> Self {
+        Self(Box::new(Inner { shard: None, key: None, offset: None, source }))
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        tensorfile::Error::from(kind).into()
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        error.downcast().unwrap_or_else(|error| tensorfile::Error::from(error).into())
+    }
+}
+
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::Io(error) => error.kind(),
+            _ => std::io::ErrorKind::InvalidData,
+        };
+        Self::new(kind, error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { shard, key, offset, source } = &*self.0;
+        if let Some(shard) = shard {
+            write!(f, "{shard}: ")?;
+        }
+        match (key, offset) {
+            (Some(key), Some(offset)) => write!(f, "sample `{key}` at byte {offset}: {source}"),
+            (Some(key), None) => write!(f, "sample `{key}`: {source}"),
+            (None, Some(offset)) => write!(f, "{source} (at byte {offset})"),
+            (None, None) => source.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    /// Prints the message, because `unwrap`, and a `main` that returns the error, print `{:?}`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // The message of the error is in the message of this one.
+        std::error::Error::source(&self.0.source)
+    }
+}

@@ -1,0 +1,65 @@
+//! WebDataset shards as typed samples: tar archives of tensor files, labels and text.
+//!
+//! A shard holds the files of many samples: `0001.image.ten`, `0001.label.cls`, `0002.image.ten`, …. [`Shards`] iterates over
+//! the samples of shards, and [`Sample::load`] fills a struct with `#[derive(TensorFile)]`. [`ShardWriter`] writes shards
+//! that webdataset, GNU tar and NVIDIA DALI read.
+//!
+//! ```
+//! use ndarray::{Array2, array};
+//! use tensorfile::TensorFile;
+//! use tensorfile_datasets::{ShardWriter, Shards};
+//!
+//! #[derive(TensorFile)]
+//! struct Digit {
+//!     image: Array2<u8>,
+//!     label: i64,
+//! }
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = |name: &str| folder.path().join(name).to_str().expect("it is text").to_owned();
+//! let mut writer = ShardWriter::new(path("train-{000000..}.tar"))?.max_samples(1000);
+//! writer.write("0001", &Digit { image: array![[0, 9], [9, 0]], label: 7 })?;
+//! writer.finish()?;
+//!
+//! for digit in Shards::new(&path("train-{000000..000000}.tar"))?.load::<Digit>() {
+//!     let digit = digit?;
+//!     assert_eq!((digit.image[[0, 1]], digit.label), (9, 7));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Limits
+//!
+//! Shards may come from anybody. Headers before a file are at most 1 MiB, a shard has at most [`Limits::tensors`] samples,
+//! a sample of a stream is at most [`Limits::held`] bytes, and what its tensors take beyond that is bounded by
+//! [`Limits::memory`] and [`Limits::shared`]. A broken file is an [`Error`] with shard, key and offset. Nothing in a shard is
+//! ever run.
+//!
+//! [`Limits::held`]: tensorfile::Limits::held
+//! [`Limits::memory`]: tensorfile::Limits::memory
+//! [`Limits::shared`]: tensorfile::Limits::shared
+//! [`Limits::tensors`]: tensorfile::Limits::tensors
+
+mod archive;
+mod batches;
+mod compression;
+mod error;
+mod loader;
+mod locations;
+mod resume;
+mod sample;
+mod shard;
+mod shards;
+mod shuffle;
+mod writer;
+
+pub use batches::{Batch, Batches, Column};
+pub use error::{Error, Result};
+pub use loader::Loader;
+pub use locations::locations;
+pub use resume::{Resume, State};
+pub use sample::{Member, Sample};
+pub use shard::Shard;
+pub use shards::{Loaded, OnError, Position, Shards, Skipped};
+pub use shuffle::Shuffle;
+pub use writer::{ShardWriter, WrittenShard};

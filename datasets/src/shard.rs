@@ -1,0 +1,430 @@
+//! The samples of one shard, from a mapped file or a stream.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use tensorfile::file::{Container, shown_url};
+use tensorfile::{ErrorKind, Limits};
+
+use crate::archive::{BLOCK, EMPTY, Head, head_of, read_head};
+use crate::compression::{ShardRead, decompress, is_compressed};
+use crate::error::{Error, Result};
+use crate::sample::{Member, Sample, Source};
+
+/// The samples of one shard, in order.
+///
+/// Files are grouped as webdataset does: the key of a file is its path up to the first dot of its base name, and files next to
+/// each other with one key are a sample. Names that begin with `__…__`, as `__names__`, hidden files, and files without a dot
+/// are skipped. A repeated file of a sample is an error, and so is a key that comes back after another, with both positions.
+///
+/// ```
+/// use tensorfile_datasets::{Shard, ShardWriter};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("a-0.tar");
+/// let mut writer = ShardWriter::new(folder.path().join("a-{0..}.tar"))?;
+/// for key in ["0001", "0002", "0003"] {
+///     writer.write_files(key, [("txt", key.as_bytes())])?;
+/// }
+/// writer.finish()?;
+///
+/// let path = path.to_str().expect("it is text");
+/// let ranges: Vec<_> = Shard::open(path)?.map(|sample| Ok(sample?.range())).collect::<Result<_, tensorfile_datasets::Error>>()?;
+/// // From the second sample on.
+/// let mut shard = Shard::open(path)?.with_range(ranges[1].start..u64::MAX)?;
+/// assert_eq!(shard.next().expect("there is one")?.key, "0002");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Shard {
+    source: Arc<Source>,
+    bytes: Bytes,
+    /// The offset of the next header.
+    offset: u64,
+    /// Samples whose first header is here or later are left out.
+    end: u64,
+    /// The first file of the next sample. In a stream, its bytes are next.
+    ahead: Option<Found>,
+    /// The keys so far, with the offsets of their first headers.
+    keys: HashMap<String, u64>,
+    is_ended: bool,
+}
+
+enum Bytes {
+    Mapped(Container),
+    Stream {
+        reader: ShardRead,
+        /// The bytes of the current sample. Headers are zeros.
+        held: Vec<u8>,
+        /// The offset of the first held byte.
+        start: u64,
+    },
+}
+
+/// A file of a sample.
+#[derive(Debug)]
+struct Found {
+    key: String,
+    extension: String,
+    header: u64,
+    data: Range<u64>,
+}
+
+/// What is wrong with a shard.
+pub(crate) enum Broken {
+    /// A sample: the next ones can be read.
+    Sample(Error),
+    Shard(Error),
+}
+
+impl From<Broken> for Error {
+    fn from(broken: Broken) -> Self {
+        let (Broken::Sample(error) | Broken::Shard(error)) = broken;
+        error
+    }
+}
+
+impl Shard {
+    /// Opens a shard: a path, a URL with the Cargo features `http` and `cloud`, or `-` for standard input.
+    ///
+    /// A file on disk is mapped, and must not change while it is open. A compressed shard, `gzip` or `zstd`, is a stream, and
+    /// so is one at a URL: a sample of it is held in memory, up to [`Limits::held`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if it cannot be opened, and [`ErrorKind::Unsupported`] if it is compressed otherwise.
+    pub fn open(location: &str) -> Result<Self> {
+        Self::with_limits(location, Limits::default())
+    }
+
+    /// Opens a shard with limits for reading.
+    ///
+    /// [`Limits::tensors`] is also the most samples of a shard.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn with_limits(location: &str, limits: Limits) -> Result<Self> {
+        let shard = shown_url(location).unwrap_or_else(|| location.to_owned());
+        let bytes = Bytes::open(location).map_err(|error| error.in_shard(&shard))?;
+        let source = Arc::new(Source { shard, location: location.into(), limits });
+        let (ahead, keys) = (None, HashMap::new());
+        Ok(Self { source, bytes, offset: 0, end: u64::MAX, ahead, keys, is_ended: false })
+    }
+
+    /// Limits reading to the samples that begin in a range of bytes of the uncompressed shard. It starts at a header of a
+    /// [sample](Sample::range), and ends at one or at the end of the shard.
+    ///
+    /// Of a mapped shard, and of one at a URL, only this range is read. A compressed one is decompressed up to there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if a stream cannot be read up to there.
+    pub fn with_range(mut self, range: Range<u64>) -> Result<Self> {
+        if let Bytes::Stream { reader, .. } = &mut self.bytes {
+            let skipped = skip(reader, range.start - self.offset.min(range.start));
+            skipped.map_err(|error| Error::from(error).in_shard(&self.source.shard))?;
+        }
+        (self.offset, self.end) = (range.start, range.end);
+        Ok(self)
+    }
+
+    /// Returns the path or URL.
+    #[must_use]
+    pub fn location(&self) -> &str {
+        &self.source.shard
+    }
+
+    /// Returns the next sample.
+    pub(crate) fn next_sample(&mut self) -> Option<Result<Sample, Broken>> {
+        if self.is_ended {
+            return None;
+        }
+        let place = |error: Error, shard: &str| error.in_shard(shard);
+        match self.read_sample() {
+            Ok(Some(Ok(sample))) => Some(Ok(sample)),
+            Ok(Some(Err(error))) => Some(Err(Broken::Sample(place(error, &self.source.shard)))),
+            Ok(None) => {
+                self.is_ended = true;
+                None
+            }
+            Err(error) => {
+                self.is_ended = true;
+                Some(Err(Broken::Shard(place(error, &self.source.shard))))
+            }
+        }
+    }
+
+    /// Returns the next sample, or what is wrong with it. The outer error is one of the shard.
+    fn read_sample(&mut self) -> Result<Option<Result<Sample>>> {
+        let first = match self.ahead.take() {
+            Some(first) => first,
+            None => match self.next_file()? {
+                Some(first) => first,
+                None => return self.bytes.finish().map(|()| None),
+            },
+        };
+        let (key, header) = (first.key.clone(), first.header);
+        if let Bytes::Stream { start, .. } = &mut self.bytes {
+            *start = header;
+        }
+        let mut broken = self.check_key(&key, header)?;
+        let (mut members, mut file): (Vec<Member>, _) = (Vec::with_capacity(4), first);
+        let end = loop {
+            if let Some(before) = members.iter().find(|member| member.extension == file.extension) {
+                let (extension, first) = (&file.extension, before.range.start);
+                let what =
+                    format!("the file `{extension}` is there twice: its bytes are at {first} and {}", file.data.start);
+                broken.get_or_insert_with(|| Error::malformed(what).at(header).in_sample(&key));
+            }
+            let in_sample = |error: Error| error.at(file.header).in_sample(&key);
+            self.bytes.take(&file.data, &self.source.limits).map_err(in_sample)?;
+            members.push(Member { extension: file.extension, range: file.data });
+            match self.next_file()? {
+                Some(next) if next.key == key => file = next,
+                Some(next) => {
+                    let header = next.header;
+                    self.ahead = Some(next);
+                    break header;
+                }
+                None => break self.offset,
+            }
+        };
+        let (container, start) = self.bytes.container();
+        let source = Arc::clone(&self.source);
+        let sample = Sample { key, members, source, container, start, header, end };
+        Ok(Some(broken.map_or(Ok(sample), Err)))
+    }
+
+    /// Adds a key. Returns the error for one that is known.
+    fn check_key(&mut self, key: &str, header: u64) -> Result<Option<Error>> {
+        let (found, limit) = (self.keys.len() as u64 + 1, self.source.limits.tensors);
+        if found > limit {
+            return Err(Error::from(ErrorKind::Limit { what: "number of samples in a shard", found, limit }).at(header));
+        }
+        Ok(match self.keys.entry(key.to_owned()) {
+            Entry::Occupied(known) => {
+                let what = format!("the key comes back after another: it is at byte {} too", known.get());
+                Some(Error::malformed(what).at(header).in_sample(key))
+            }
+            Entry::Vacant(place) => {
+                place.insert(header);
+                None
+            }
+        })
+    }
+
+    /// Returns the next file of a sample. In a stream, its bytes are to be [taken](Bytes::take) next.
+    fn next_file(&mut self) -> Result<Option<Found>> {
+        while self.offset < self.end {
+            let header = self.offset;
+            let Some(head) = self.bytes.head(header).map_err(|error| error.at(header))? else { return Ok(None) };
+            let end = head.total().and_then(|total| header.checked_add(total));
+            self.offset = end.ok_or_else(|| Error::malformed("the size of a member is too large").at(header))?;
+            let start = header + head.len;
+            match head.path.as_deref().and_then(split) {
+                Some((key, extension)) => {
+                    let (key, extension) = (key.to_owned(), extension.to_lowercase());
+                    return Ok(Some(Found { key, extension, header, data: start..start + head.size }));
+                }
+                None => self.bytes.pass(&head).map_err(|error| error.at(header))?,
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Shard {
+    type Item = Result<Sample>;
+
+    /// Returns the next sample. After an error of the sample, the iterator goes on with the next one.
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_sample().map(|sample| sample.map_err(Error::from))
+    }
+}
+
+impl Bytes {
+    fn open(location: &str) -> Result<Self> {
+        if location == "-" {
+            return Self::stream(Box::new(io::stdin()));
+        }
+        let is_url = shown_url(location).is_some();
+        if !is_url && is_special(Path::new(location))? {
+            return Self::stream(Box::new(File::open(location)?));
+        }
+        let container = Container::open(location).map_err(without_path)?;
+        if let Some(bytes) = container.as_bytes() {
+            let mut begin = [0; 8];
+            let len = bytes.len().min(8);
+            begin[..len].copy_from_slice(&bytes[..len]);
+            if bytes.is_empty() {
+                return Err(Error::malformed(EMPTY).at(0));
+            }
+            if !is_compressed(&begin) {
+                return Ok(Self::Mapped(container));
+            }
+        }
+        Self::stream(Box::new(ContainerReader::new(container, is_url)))
+    }
+
+    fn stream(reader: ShardRead) -> Result<Self> {
+        Ok(Self::Stream { reader: decompress(reader)?, held: Vec::new(), start: 0 })
+    }
+
+    /// Reads the headers at an offset, where a stream stands.
+    fn head(&mut self, offset: u64) -> Result<Option<Head>> {
+        match self {
+            Self::Mapped(container) => {
+                let bytes = container.as_bytes().unwrap_or_default();
+                let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
+                let head = head_of(rest)?;
+                if let Some(head) = &head {
+                    let left = (rest.len() as u64).saturating_sub(head.len);
+                    if head.size > left {
+                        return Err(ends_early(head.size, left));
+                    }
+                }
+                Ok(head)
+            }
+            Self::Stream { reader, .. } => read_head(reader, offset > 0),
+        }
+    }
+
+    /// Passes over the data of an entry.
+    fn pass(&mut self, head: &Head) -> Result<()> {
+        let Self::Stream { reader, .. } = self else { return Ok(()) };
+        let skipped = skip(reader, head.size)?;
+        if skipped < head.size {
+            return Err(ends_early(head.size, skipped));
+        }
+        pass_padding(reader, head.size)
+    }
+
+    /// Holds the data of a file of the current sample.
+    fn take(&mut self, data: &Range<u64>, limits: &Limits) -> Result<()> {
+        let Self::Stream { reader, held, start } = self else { return Ok(()) };
+        let (found, limit) = (data.end - *start, limits.held.min(limits.payload));
+        if found > limit {
+            return Err(ErrorKind::Limit { what: "number of bytes of a sample", found, limit }.into());
+        }
+        let (before, size) = (usize::try_from(data.start - *start).unwrap_or(usize::MAX), data.end - data.start);
+        // Between the files are headers, and what was skipped.
+        held.try_reserve(before.saturating_sub(held.len())).map_err(io::Error::from)?;
+        held.resize(before, 0);
+        // Grows as the bytes arrive.
+        let read = reader.take(size).read_to_end(held)? as u64;
+        if read < size {
+            return Err(ends_early(size, read));
+        }
+        pass_padding(reader, size)
+    }
+
+    /// Returns the bytes of a sample, and their offset in the shard.
+    fn container(&mut self) -> (Container, u64) {
+        match self {
+            Self::Mapped(container) => (container.clone(), 0),
+            Self::Stream { held, start, .. } => (Container::from_bytes(std::mem::take(held)), *start),
+        }
+    }
+
+    /// Reads a stream to its end, so that its checksums are compared.
+    fn finish(&mut self) -> Result<()> {
+        /// Programs pad archives to 10 KiB, and some to a megabyte.
+        const MOST: u64 = 16 << 20;
+
+        let Self::Stream { reader, .. } = self else { return Ok(()) };
+        skip(reader, MOST)?;
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Bytes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Mapped(container) => container.fmt(f),
+            Self::Stream { held, .. } => f.debug_struct("Stream").field("held", &held.len()).finish_non_exhaustive(),
+        }
+    }
+}
+
+/// Returns whether a path is not a regular file but can be read.
+fn is_special(path: &Path) -> Result<bool> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+    }
+    Ok(!metadata.is_file())
+}
+
+/// Returns the error of opening a file without its path, which is that of the shard.
+fn without_path(error: tensorfile::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Io(io) => io::Error::new(io.kind(), io.to_string()).into(),
+        _ => error.into(),
+    }
+}
+
+fn ends_early(size: u64, left: u64) -> Error {
+    Error::malformed(format!("the member takes {size} bytes, but the shard ends after {left}"))
+}
+
+/// Reads up to `len` bytes, and returns their number.
+fn skip(reader: &mut ShardRead, len: u64) -> io::Result<u64> {
+    io::copy(&mut reader.take(len), &mut io::sink())
+}
+
+/// Passes over the padding after data. The last one may be missing.
+fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
+    skip(reader, size.next_multiple_of(BLOCK) - size)?;
+    Ok(())
+}
+
+/// Splits a path into the key and the extension. `None` for a file that belongs to no sample.
+pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
+    let first = path.split('/').next().unwrap_or_default();
+    if first.len() >= 4 && first.starts_with("__") && first.ends_with("__") {
+        return None;
+    }
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = name + path[name..].find('.')?;
+    (dot > name).then(|| (&path[..dot], &path[dot + 1..]))
+}
+
+/// Reads a container as a stream, in blocks.
+struct ContainerReader {
+    container: Container,
+    /// The offset after the block.
+    offset: u64,
+    block: Vec<u8>,
+    done: usize,
+    most: usize,
+}
+
+impl ContainerReader {
+    fn new(container: Container, is_remote: bool) -> Self {
+        // A request to a server takes as long as some megabytes.
+        let most = if is_remote { 8 << 20 } else { 256 << 10 };
+        Self { container, offset: 0, block: Vec::new(), done: 0, most }
+    }
+}
+
+impl Read for ContainerReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        if self.done == self.block.len() {
+            let left = self.container.len().saturating_sub(self.offset);
+            self.block.resize(usize::try_from(left).unwrap_or(usize::MAX).min(self.most), 0);
+            self.container.read_at(self.offset, &mut self.block)?;
+            self.offset += self.block.len() as u64;
+            self.done = 0;
+        }
+        let now = bytes.len().min(self.block.len() - self.done);
+        bytes[..now].copy_from_slice(&self.block[self.done..self.done + now]);
+        self.done += now;
+        Ok(now)
+    }
+}

@@ -1,0 +1,130 @@
+//! Shuffles samples in a buffer.
+
+use std::collections::BTreeMap;
+
+use fastrand::Rng;
+use tensorfile::ErrorKind;
+
+use crate::error::Result;
+use crate::resume::{Resume, State, skip};
+use crate::sample::Sample;
+use crate::shards::{Position, Shards};
+
+/// Samples in a random order. See [`Shards::shuffle`].
+#[derive(Debug)]
+pub struct Shuffle {
+    samples: Shards,
+    size: usize,
+    random: Rng,
+    buffer: Vec<Sample>,
+}
+
+impl Shards {
+    /// Shuffles samples: each one is chosen from a buffer of `size`, which is filled first. Equal seeds give equal orders.
+    ///
+    /// Samples of mapped shards take no memory in the buffer, those of streams do.
+    ///
+    /// ```
+    /// use tensorfile_datasets::{ShardWriter, Shards};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = |name: &str| folder.path().join(name).to_str().expect("it is text").to_owned();
+    /// # let mut writer = ShardWriter::new(path("a-{0..}.tar"))?.max_samples(4);
+    /// # for key in 0..10 {
+    /// #     writer.write_files(&key.to_string(), [("txt", "")])?;
+    /// # }
+    /// # writer.finish()?;
+    /// let keys = |seed| -> Result<Vec<String>, tensorfile_datasets::Error> {
+    ///     Shards::new(&path("a-{0..2}.tar"))?.shuffle(5, seed).map(|sample| Ok(sample?.key)).collect()
+    /// };
+    /// assert_eq!(keys(1)?, keys(1)?);
+    /// assert_ne!(keys(1)?, keys(2)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn shuffle(self, size: usize, seed: u64) -> Shuffle {
+        Shuffle { samples: self, size: size.max(1), random: Rng::with_seed(seed), buffer: Vec::new() }
+    }
+}
+
+impl Shuffle {
+    /// Returns the shards.
+    #[must_use]
+    pub fn shards(&self) -> &Shards {
+        &self.samples
+    }
+
+    /// Reads samples at places again.
+    fn read(&self, places: &[Position]) -> Result<Vec<Sample>> {
+        let mut found: Vec<Option<Sample>> = places.iter().map(|_| None).collect();
+        let mut shards: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
+        for (i, place) in places.iter().enumerate() {
+            shards.entry(&place.shard).or_default().insert(place.offset, i);
+        }
+        for (location, mut offsets) in shards {
+            for sample in self.samples.open(location)? {
+                // A broken sample is not in a buffer.
+                let Ok(sample) = sample else { continue };
+                if let Some(i) = offsets.remove(&sample.header) {
+                    found[i] = Some(sample);
+                }
+                if offsets.is_empty() {
+                    break;
+                }
+            }
+        }
+        found.into_iter().collect::<Option<_>>().ok_or_else(|| {
+            ErrorKind::Message("the state is one of other shards: samples of its buffer are not there".to_owned())
+                .into()
+        })
+    }
+}
+
+impl Iterator for Shuffle {
+    type Item = Result<Sample>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.buffer.len() < self.size {
+            match self.samples.next() {
+                Some(Ok(sample)) => self.buffer.push(sample),
+                Some(Err(error)) => {
+                    // It is the last item.
+                    self.buffer.clear();
+                    return Some(Err(error));
+                }
+                None => break,
+            }
+        }
+        if self.buffer.is_empty() {
+            return None;
+        }
+        let chosen = self.random.usize(..self.buffer.len());
+        Some(Ok(self.buffer.swap_remove(chosen)))
+    }
+}
+
+impl Resume for Shuffle {
+    fn state(&self) -> State {
+        let place = |sample: &Sample| Position { shard: sample.source.location.clone(), offset: sample.header };
+        State {
+            position: self.samples.position().clone(),
+            buffer: self.buffer.iter().map(place).collect(),
+            random: Some(self.random.get_seed()),
+            returned: 0,
+        }
+    }
+
+    fn resume(&mut self, state: &State) -> Result<()> {
+        let Some(seed) = state.random else {
+            return Err(ErrorKind::Message("the state is not one of a shuffle".to_owned()).into());
+        };
+        self.buffer = self.read(&state.buffer)?;
+        self.random = Rng::with_seed(seed);
+        self.samples.resume_at(&state.position)?;
+        skip(self, state.returned)
+    }
+
+    fn has_small_state(&self) -> bool {
+        false
+    }
+}

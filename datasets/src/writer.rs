@@ -1,0 +1,425 @@
+//! Writes shards of samples.
+
+#[cfg(unix)]
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashSet;
+use tar::{Builder, EntryType, Header};
+use tempfile::NamedTempFile;
+use tensorfile::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
+use tensorfile::{Dtype, ErrorKind, Format, Layout, TensorInfo, WriteOptions, ten};
+
+use crate::archive::BLOCK;
+use crate::error::{Error, Result};
+use crate::sample::Role;
+use crate::shard::split;
+
+/// Writes samples to numbered shards, which are tar archives.
+///
+/// A shard is written next to its path under a temporary name, flushed to disk and renamed, so that it is complete or not
+/// there. Equal samples make equal bytes: all modification times are 0, and all modes are `0444`.
+///
+/// Each tensor is a `.ten` file, unless another [format](Self::format) is set; an i64 without dims is the text of a `.cls`
+/// file; a [`Blob`](tensorfile::Blob) is a file with its name as the extension; and an entry of metadata is a `.txt` file, or
+/// a `.json` file if it is called `json`. [`Sample`](crate::Sample#names) has the names.
+///
+/// ```
+/// use ndarray::{Array1, array};
+/// use tensorfile::TensorFile;
+/// use tensorfile_datasets::{ShardWriter, Shards};
+///
+/// #[derive(TensorFile)]
+/// struct Row {
+///     x: Array1<f32>,
+///     label: i64,
+/// }
+///
+/// # let folder = tempfile::tempdir()?;
+/// let pattern = folder.path().join("rows-{000000..}.tar");
+/// let mut writer = ShardWriter::new(&pattern)?.max_samples(1000).max_bytes(1 << 30).index(true);
+/// for label in 0..3 {
+///     writer.write(&format!("{label:06}"), &Row { x: array![0.5], label })?;
+/// }
+/// let shards = writer.finish()?;
+/// assert_eq!((shards.len(), shards[0].samples), (1, 3));
+/// assert!(shards[0].path.ends_with("rows-000000.tar"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct ShardWriter {
+    /// The path before and after the number.
+    pattern: (String, String),
+    width: usize,
+    /// The number of the next shard.
+    next: u64,
+    max_samples: u64,
+    max_bytes: u64,
+    format: &'static Format,
+    has_index: bool,
+    open: Option<OpenShard>,
+    written: Vec<WrittenShard>,
+}
+
+/// A shard that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WrittenShard {
+    /// The path.
+    pub path: PathBuf,
+    /// The number of samples.
+    pub samples: u64,
+    /// The length in bytes.
+    pub bytes: u64,
+}
+
+/// A shard that is being written.
+struct OpenShard {
+    path: PathBuf,
+    tar: Builder<BufWriter<NamedTempFile>>,
+    bytes: u64,
+    samples: u64,
+    keys: HashSet<String>,
+    /// The lines of the index.
+    index: Vec<String>,
+}
+
+/// A file of a sample: its extension and its bytes.
+type SampleFile = (String, Vec<u8>);
+
+impl ShardWriter {
+    /// A writer to a pattern of paths with one pair of braces that holds the first number and two dots:
+    /// `train-{000000..}.tar`. Existing shards are replaced.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Message`] if the pattern has no such braces, and [`ErrorKind::Unsupported`] if it is one of compressed
+    /// shards.
+    pub fn new(pattern: impl AsRef<Path>) -> Result<Self> {
+        let pattern = pattern.as_ref();
+        let text = pattern
+            .to_str()
+            .ok_or_else(|| ErrorKind::Message(format!("the pattern {} is not UTF-8", pattern.display())))?;
+        let parts = text.split_once('{').and_then(|(before, rest)| {
+            let (first, after) = rest.split_once("..}")?;
+            Some((before, first, first.parse().ok()?, after))
+        });
+        let Some((before, first, next, after)) = parts else {
+            let message = format!("the pattern `{text}` has no number such as {{000000..}}");
+            return Err(ErrorKind::Message(message).into());
+        };
+        if after.contains(".tar.") || [".tgz", ".gz", ".zst"].iter().any(|end| after.ends_with(end)) {
+            let what = format!("write compressed shards such as `{text}`");
+            return Err(ErrorKind::Unsupported { what, instead: "write .tar, and compress it".to_owned() }.into());
+        }
+        Ok(Self {
+            pattern: (before.to_owned(), after.to_owned()),
+            width: first.len(),
+            next,
+            max_samples: 100_000,
+            max_bytes: 3_000_000_000,
+            format: &ten::FORMAT,
+            has_index: false,
+            open: None,
+            written: Vec::new(),
+        })
+    }
+
+    /// Sets the most samples of a shard. Default: 100,000, as webdataset has it.
+    #[must_use]
+    pub fn max_samples(mut self, samples: u64) -> Self {
+        self.max_samples = samples.max(1);
+        self
+    }
+
+    /// Sets the maximum length of a shard in bytes. A sample that takes more has a shard of its own. Default: 3 GB, as
+    /// webdataset has it.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Sets the format of tensors. Default: [`ten`].
+    #[must_use]
+    pub fn format(mut self, format: &'static Format) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Writes an index for NVIDIA DALI next to each shard: `train-000000.idx`, as its `wds2idx` does.
+    #[must_use]
+    pub fn index(mut self, has_index: bool) -> Self {
+        self.has_index = has_index;
+        self
+    }
+
+    /// Writes a sample: a struct, a map, a file or a view.
+    ///
+    /// # Errors
+    ///
+    /// - [`ErrorKind::Unsupported`]: the format cannot store a tensor, a name would be read as another, or the key has a dot
+    ///   in its base name.
+    /// - [`ErrorKind::Message`]: the shard has the key already.
+    /// - [`ErrorKind::Io`]: writing failed.
+    pub fn write(&mut self, key: &str, sample: &dyn Tensors) -> Result<()> {
+        let mut files = SampleFiles { format: self.format, files: Vec::new() };
+        sample.send(&mut files).map_err(|error| Error::from(error).in_sample(key))?;
+        let files = files.files;
+        self.write_encoded(key, &mut files.iter().map(|(extension, bytes)| (extension.as_str(), bytes.as_slice())))
+    }
+
+    /// Writes a sample of files, each with its extension.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn write_files<'f>(
+        &mut self,
+        key: &str,
+        files: impl IntoIterator<Item = (&'f str, impl AsRef<[u8]>)>,
+    ) -> Result<()> {
+        let files: Vec<_> = files.into_iter().collect();
+        self.write_encoded(key, &mut files.iter().map(|(extension, bytes)| (*extension, bytes.as_ref())))
+    }
+
+    /// Writes the last shard, and returns all. Without this, the last shard is lost.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`]: writing failed.
+    pub fn finish(mut self) -> Result<Vec<WrittenShard>> {
+        self.close()?;
+        Ok(std::mem::take(&mut self.written))
+    }
+
+    fn write_encoded(&mut self, key: &str, files: &mut dyn Iterator<Item = (&str, &[u8])>) -> Result<()> {
+        let files: Vec<(String, &[u8])> =
+            files.map(|(extension, bytes)| (format!("{key}.{extension}"), bytes)).collect();
+        let refuse = |kind: ErrorKind| Err(Error::from(kind).in_sample(key));
+        let mut paths = HashSet::new();
+        for (path, _) in &files {
+            let what = || format!("store a file called `{}`", path.escape_debug());
+            let is_relative = key.split('/').all(|part| !matches!(part, "" | "." | ".."));
+            let is_read = split(path).is_some_and(|(found, rest)| found == key && rest.to_lowercase() == rest);
+            if path.contains('\0') || !is_relative || !is_read {
+                let instead = "keys are relative paths without `..` and without a dot in the base name, and extensions are in lower case";
+                return refuse(ErrorKind::Unsupported { what: what(), instead: instead.to_owned() });
+            }
+            if !paths.insert(path.as_str()) {
+                return refuse(ErrorKind::Message(format!("the sample has two files called `{path}`")));
+            }
+        }
+        if files.is_empty() {
+            return refuse(ErrorKind::Message("a sample without files cannot be stored".to_owned()));
+        }
+        let sizes = files.iter().map(|(path, bytes)| entry_bytes(path, bytes.len() as u64));
+        let sizes = sizes.collect::<Result<Vec<_>>>().map_err(|error| error.in_sample(key))?;
+        let total = sizes.iter().sum::<u64>();
+        let is_full = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.samples >= self.max_samples || open.bytes + total + END > self.max_bytes);
+        if is_full {
+            self.close()?;
+        }
+        let shard = match &mut self.open {
+            Some(shard) => shard,
+            None => {
+                let (before, after) = &self.pattern;
+                let path = PathBuf::from(format!("{before}{:0width$}{after}", self.next, width = self.width));
+                self.next += 1;
+                let shard =
+                    OpenShard::new(&path).map_err(|error| Error::from(error).in_shard(&path.to_string_lossy()))?;
+                self.open.insert(shard)
+            }
+        };
+        if !shard.keys.insert(key.to_owned()) {
+            return refuse(ErrorKind::Message("the shard has a sample with this key already".to_owned()));
+        }
+        let written = shard.write(key, &files, &sizes);
+        written.map_err(|error| Error::from(error).in_sample(key).in_shard(&shard.path.to_string_lossy()))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        let Some(shard) = self.open.take() else { return Ok(()) };
+        let (path, has_index) = (shard.path.clone(), self.has_index);
+        let written = shard.finish(has_index).map_err(|error| error.in_shard(&path.to_string_lossy()))?;
+        self.written.push(written);
+        Ok(())
+    }
+}
+
+/// The length of the end of an archive.
+const END: u64 = 2 * BLOCK;
+
+/// Returns the number of bytes that a file takes in an archive.
+fn entry_bytes(path: &str, size: u64) -> Result<u64> {
+    let mut counted = Builder::new(Vec::new());
+    // Names longer than a header has room for are entries of their own.
+    append(&mut counted, path, &[])?;
+    Ok(counted.get_ref().len() as u64 + size.next_multiple_of(BLOCK))
+}
+
+/// Adds a file. All but its name and size is fixed.
+fn append(tar: &mut Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut header = Header::new_gnu();
+    header.set_entry_type(EntryType::Regular);
+    header.set_mode(0o444);
+    header.set_mtime(0);
+    header.set_uid(0);
+    header.set_gid(0);
+    header.set_size(bytes.len() as u64);
+    tar.append_data(&mut header, path, bytes)
+}
+
+impl OpenShard {
+    fn new(path: &Path) -> io::Result<Self> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".tensorfile-").suffix(".tmp");
+        // As of any new file: the process's mask applies.
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let file = builder.tempfile_in(folder)?;
+        let tar = Builder::new(BufWriter::with_capacity(1 << 20, file));
+        let (keys, index) = (HashSet::new(), Vec::new());
+        Ok(Self { path: path.to_owned(), tar, bytes: 0, samples: 0, keys, index })
+    }
+
+    fn write(&mut self, key: &str, files: &[(String, &[u8])], sizes: &[u64]) -> io::Result<()> {
+        let mut line = Vec::new();
+        for ((path, bytes), size) in files.iter().zip(sizes) {
+            append(&mut self.tar, path, bytes)?;
+            self.bytes += size;
+            let len = bytes.len() as u64;
+            let (extension, data) = (&path[key.len() + 1..], self.bytes - len.next_multiple_of(BLOCK));
+            line.push(format!("{extension} {data} {len} {path}"));
+        }
+        self.index.push(line.join(" "));
+        self.samples += 1;
+        Ok(())
+    }
+
+    fn finish(self, has_index: bool) -> Result<WrittenShard> {
+        let Self { path, tar, bytes, samples, index, .. } = self;
+        let file = tar.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        if has_index {
+            let index = format!("v1.2 {}\n{}\n", index.len(), index.join("\n"));
+            tensorfile::file::atomic::write(index_path(&path), index.as_bytes())?;
+        }
+        sync_folder(&path)?;
+        Ok(WrittenShard { path, samples, bytes: bytes + END })
+    }
+}
+
+impl std::fmt::Debug for OpenShard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shard = f.debug_struct("OpenShard");
+        shard.field("path", &self.path).field("samples", &self.samples).finish_non_exhaustive()
+    }
+}
+
+/// Returns the path of the index of a shard: its name up to the first dot, and `.idx`.
+fn index_path(shard: &Path) -> PathBuf {
+    let name = shard.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.find('.').filter(|dot| *dot > 0).map_or(&*name, |dot| &name[..dot]);
+    shard.with_file_name(format!("{stem}.idx"))
+}
+
+/// Flushes the name of a new file to disk, where the system can.
+fn sync_folder(_path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        let folder = _path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()?;
+    }
+    Ok(())
+}
+
+/// Encodes the parts of a sample as files.
+struct SampleFiles {
+    format: &'static Format,
+    files: Vec<SampleFile>,
+}
+
+impl SampleFiles {
+    /// Adds a file, unless its extension would be read as another name.
+    fn push(
+        &mut self,
+        name: &str,
+        extension: String,
+        bytes: Vec<u8>,
+        is_read: &dyn Fn(&Role<'_>) -> bool,
+    ) -> tensorfile::Result<()> {
+        if !is_read(&Role::of(&extension)) {
+            let what = format!("store `{name}` in a file with the extension `{extension}`");
+            let instead = "it would be read as something else; rename the field".to_owned();
+            return Err(ErrorKind::Unsupported { what, instead }.into());
+        }
+        self.files.push((extension, bytes));
+        Ok(())
+    }
+}
+
+impl TensorSink for SampleFiles {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> tensorfile::Result<()> {
+        let (name, info) = (tensor.name, tensor.info);
+        let mut bytes = Vec::new();
+        if info.layout == Layout::Blob {
+            tensor.data.write_to(&mut bytes)?;
+            return self.push(
+                name,
+                name.to_owned(),
+                bytes,
+                &|role| matches!(role, Role::Blob(found) if *found == name),
+            );
+        }
+        if info.dtype == Dtype::I64 && info.layout == Layout::RowMajor && info.shape.dims().is_empty() {
+            tensor.data.write_to(&mut bytes)?;
+            let number = bytes
+                .try_into()
+                .map(i64::from_le_bytes)
+                .map_err(|_| ErrorKind::Message("an i64 has 8 bytes".to_owned()))?;
+            let extension =
+                if matches!(Role::of(name), Role::Number(_)) { name.to_owned() } else { format!("{name}.cls") };
+            let is_read = |role: &Role<'_>| matches!(role, Role::Number(found) if *found == name);
+            return self.push(name, extension, number.to_string().into_bytes(), &is_read);
+        }
+        let bytes = self.format.to_vec(&OneTensor { info, data: tensor.data }, &WriteOptions::new());
+        let bytes = bytes.map_err(|error| match error.kind() {
+            // The tensor has no name in its file.
+            ErrorKind::Unsupported { what, instead } => {
+                ErrorKind::Unsupported { what: format!("{what} for `{name}`"), instead: instead.clone() }.into()
+            }
+            _ => error,
+        })?;
+        let extension = format!("{name}.{}", self.format.extensions[0]);
+        self.push(name, extension, bytes, &|role| matches!(role, Role::Tensors(_, found) if *found == name))
+    }
+
+    fn metadata(&mut self, key: &str, value: &MetadataValue) -> tensorfile::Result<()> {
+        let extension = if matches!(Role::of(key), Role::Text(found) if found == key) {
+            key.to_owned()
+        } else {
+            format!("{key}.txt")
+        };
+        let is_read = |role: &Role<'_>| matches!(role, Role::Text(found) if *found == key);
+        self.push(key, extension, value.to_string().into_bytes(), &is_read)
+    }
+}
+
+/// A tensor without a name.
+struct OneTensor<'a> {
+    info: &'a TensorInfo,
+    data: &'a dyn TensorData,
+}
+
+impl Tensors for OneTensor<'_> {
+    fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
+        sink.tensor(&TensorRecord { name: "0", info: self.info, data: self.data, tied: None })
+    }
+}
