@@ -51,6 +51,7 @@ mod sample;
 mod shard;
 mod shards;
 mod shuffle;
+pub mod splits;
 mod writer;
 
 pub use batches::{Batch, Batches, Column};

@@ -164,9 +164,8 @@ fn compressed_shards_are_checked_to_their_end() {
 fn headers_are_bounded() {
     let long = entry("././@LongLink", b'L', &vec![b'a'; 2 << 20]);
     let records = entry("PaxHeader", b'x', &vec![b'a'; 2 << 20]);
-    let many =
-        vec![entry("././@LongLink", b'L', &vec![b'a'; 500 << 10]), entry("PaxHeader", b'x', &vec![b'a'; 600 << 10])]
-            .concat();
+    let many = [entry("././@LongLink", b'L', &vec![b'a'; 500 << 10]), entry("PaxHeader", b'x', &vec![b'a'; 600 << 10])]
+        .concat();
     for entries in [long, records, many] {
         let tar = archive(&[entries, file("1.txt", "")]);
         let expected = "number of bytes of headers before a member is 1048577, but the limit is 1048576 (at byte 0)";

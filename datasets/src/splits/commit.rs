@@ -1,0 +1,225 @@
+//! Makes the parts of all splits one dataset.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tensorfile::Format;
+use tensorfile::file::atomic;
+
+use super::{Part, refused};
+use crate::error::{Error, Result};
+
+/// The end of the names of the folders of attempts.
+pub(super) const ATTEMPT: &str = ".tmp";
+
+/// A finished job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Committed {
+    /// The path of the index.
+    pub index: PathBuf,
+    /// The names of the parts' files, in order. Splits without rows have none.
+    pub files: Vec<String>,
+    /// The number of rows.
+    pub rows: u64,
+    /// The length of all files in bytes.
+    pub bytes: u64,
+}
+
+/// Writes the index of all parts, if every split of the plan is there once.
+///
+/// Of tensors, the index is `model.FORMAT.index.json`, which [`File::open`](tensorfile::File::open) opens as one file. Of
+/// samples, it is `index.json`, in the format of Python's `wids`; [`Shards::from_locations`](crate::Shards::from_locations)
+/// takes the [files](Committed::files).
+///
+/// The order of `parts` is of no matter. A part that is there twice with one digest is counted once. The folders of lost
+/// attempts are removed at the end. Calling it again does the same again.
+///
+/// ```
+/// use tensorfile::Tensor;
+/// use tensorfile_datasets::splits::{PartWriter, Planner, commit};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let listed = [("s3://b/a.npy".to_owned(), 100), ("s3://b/b.npy".to_owned(), 100)];
+/// let plan = Planner::by_count(2).plan_listed(listed)?;
+/// let mut parts = Vec::new();
+/// for split in &plan {
+///     let mut part = PartWriter::new(folder.path(), split, "safetensors")?;
+///     part.tensor(&format!("layers.{}", split.number), Tensor::from_slice(&[1.0_f32], [1])?)?;
+///     parts.push(part.finish()?);
+/// }
+/// let error = commit(folder.path(), parts[..1].iter().cloned()).unwrap_err();
+/// assert!(error.to_string().ends_with("split 2 of 2 is missing"));
+/// assert_eq!(commit(folder.path(), parts)?.rows, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// - [`ErrorKind::Message`](tensorfile::ErrorKind::Message): a split is missing, is there twice with different digests, or
+///   is of another plan; a file is missing, or the folder has one of another job; or two parts have a tensor of one name.
+/// - [`ErrorKind::Io`](tensorfile::ErrorKind::Io): reading or writing the folder failed.
+pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -> Result<Committed> {
+    let folder = folder.as_ref();
+    let in_folder = |error: Error| error.in_shard(&folder.to_string_lossy());
+    let parts = complete(parts.into_iter().collect()).map_err(in_folder)?;
+    let Listing { files, attempts } = Listing::read(folder).map_err(in_folder)?;
+    check(&parts, files).map_err(in_folder)?;
+
+    let (name, json) = index(&parts).map_err(in_folder)?;
+    let path = folder.join(name);
+    atomic::write(&path, &json)?;
+    for attempt in attempts {
+        // An attempt that still runs may add to it meanwhile; it fails, and is not needed.
+        let _ = fs::remove_dir_all(attempt);
+    }
+    let (rows, bytes) = (parts.iter().map(|part| part.rows).sum(), parts.iter().map(|part| part.bytes).sum());
+    Ok(Committed { index: path, files: parts.into_iter().filter_map(|part| part.file).collect(), rows, bytes })
+}
+
+/// Returns the parts in order, each once.
+fn complete(mut parts: Vec<Part>) -> Result<Vec<Part>> {
+    parts.sort_by_key(|part| part.number);
+    let Some(first) = parts.first().cloned() else { return Err(refused("there are no parts".to_owned())) };
+    let of = first.of;
+    let split = |part: &Part| format!("split {} of {}", part.number, part.of);
+    for part in &parts {
+        if (&part.plan, part.of, &part.format) != (&first.plan, of, &first.format) {
+            let (one, two) = (split(&first), split(part));
+            return Err(refused(format!("{one} and {two} are of different plans: {} and {}", first.plan, part.plan)));
+        }
+    }
+    let mut expected = 1;
+    for i in 0..parts.len() {
+        let part = &parts[i];
+        if i > 0 && part.number == parts[i - 1].number {
+            if (part.digest, &part.file) != (parts[i - 1].digest, &parts[i - 1].file) {
+                return Err(refused(format!("{} was written twice, with different digests", split(part))));
+            }
+            continue;
+        }
+        if part.number != expected {
+            return Err(refused(format!("split {expected} of {of} is missing")));
+        }
+        expected += 1;
+    }
+    match expected - 1 {
+        found if found < of => Err(refused(format!("split {expected} of {of} is missing"))),
+        found if found > of => Err(refused(format!("there are {found} parts of {of}"))),
+        _ => {
+            parts.dedup_by_key(|part| part.number);
+            Ok(parts)
+        }
+    }
+}
+
+/// What is in the folder of a job.
+#[derive(Default)]
+struct Listing {
+    files: HashSet<String>,
+    attempts: Vec<PathBuf>,
+}
+
+impl Listing {
+    /// Lists the folder once: asking for each of a million files takes longer.
+    fn read(folder: &Path) -> Result<Self> {
+        let mut listing = Self::default();
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with("part-") {
+                listing.files.insert(name);
+            } else if name.starts_with(".part-") && name.ends_with(ATTEMPT) {
+                listing.attempts.push(entry.path());
+            }
+        }
+        Ok(listing)
+    }
+}
+
+/// Checks that the folder has the files of all parts, and no others.
+fn check(parts: &[Part], mut files: HashSet<String>) -> Result<()> {
+    for part in parts {
+        if let Some(file) = part.file.as_ref().filter(|file| !files.remove(*file)) {
+            return Err(refused(format!("the file `{}` of split {} is missing", file.escape_debug(), part.number)));
+        }
+    }
+    match files.into_iter().min() {
+        Some(other) => Err(refused(format!("the file `{}` is not of this job; remove it", other.escape_debug()))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the name of the index and its JSON.
+fn index(parts: &[Part]) -> Result<(String, Vec<u8>)> {
+    let format = &parts[0].format;
+    let (name, json) = match Format::named(format) {
+        None => ("index.json".to_owned(), serde_json::to_vec(&SampleIndex::new(parts))),
+        Some(format) => {
+            let name = format!("model.{}.index.json", format.extensions[0]);
+            (name, serde_json::to_vec(&TensorIndex::new(parts)?))
+        }
+    };
+    let mut json = json.expect("maps of strings and numbers are JSON");
+    json.push(b'\n');
+    Ok((name, json))
+}
+
+/// The index of Python's `wids`, with the digest of each shard.
+#[derive(Serialize)]
+struct SampleIndex<'p> {
+    __kind__: &'static str,
+    wids_version: u32,
+    shardlist: Vec<IndexedShard<'p>>,
+}
+
+#[derive(Serialize)]
+struct IndexedShard<'p> {
+    url: &'p str,
+    nsamples: u64,
+    filesize: u64,
+    blake3: String,
+}
+
+impl<'p> SampleIndex<'p> {
+    fn new(parts: &'p [Part]) -> Self {
+        let shard = |part: &'p Part| {
+            let (nsamples, filesize, blake3) = (part.rows, part.bytes, part.digest.to_string());
+            Some(IndexedShard { url: part.file.as_deref()?, nsamples, filesize, blake3 })
+        };
+        let shardlist = parts.iter().filter_map(shard).collect();
+        Self { __kind__: "wids-shard-index-v1", wids_version: 1, shardlist }
+    }
+}
+
+/// The index of a checkpoint in shards.
+#[derive(Serialize)]
+struct TensorIndex<'p> {
+    metadata: Totals,
+    weight_map: BTreeMap<&'p str, &'p str>,
+}
+
+#[derive(Serialize)]
+struct Totals {
+    total_size: u64,
+}
+
+impl<'p> TensorIndex<'p> {
+    fn new(parts: &'p [Part]) -> Result<Self> {
+        let mut numbers: HashMap<&str, usize> = HashMap::new();
+        let mut weight_map = BTreeMap::new();
+        for part in parts {
+            for tensor in &part.tensors {
+                if let Some(other) = numbers.insert(tensor, part.number) {
+                    let (tensor, own) = (tensor.escape_debug(), part.number);
+                    return Err(refused(format!("tensor `{tensor}` is in the parts of the splits {other} and {own}")));
+                }
+                weight_map.insert(tensor.as_str(), part.file.as_deref().unwrap_or_default());
+            }
+        }
+        let total_size = parts.iter().map(|part| part.tensor_bytes).sum();
+        Ok(Self { metadata: Totals { total_size }, weight_map })
+    }
+}

@@ -1,0 +1,124 @@
+//! Jobs divided into splits, for processes and machines that any engine starts.
+//!
+//! [`splits`] plans: each split is files, tensors of a large file, or samples of a large shard. A [`Split`] is JSON on its way
+//! to a process, which [reads](Split::read) it and writes one file with a [`PartWriter`]. [`commit`] makes the parts one
+//! dataset when all of them are there.
+//!
+//! ```
+//! use ndarray::array;
+//! use tensorfile::{File, TensorMap};
+//! use tensorfile_datasets::splits::{Part, PartWriter, Split, commit, splits};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = |name: &str| folder.path().join(name).to_str().expect("it is text").to_owned();
+//! # std::fs::create_dir(path("out"))?;
+//! for name in ["a.npy", "b.npy", "c.npy"] {
+//!     tensorfile::save(path(name), &TensorMap::from_iter([("0", array![1.0_f32, 2.0])]))?;
+//! }
+//! // One process plans.
+//! let plan = splits(&[path("c.npy"), path("a.npy"), path("b.npy")], 300)?;
+//! let sent: Vec<String> = plan.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+//!
+//! // Any process, on any machine: a split that fails is tried again.
+//! let work = |json: &str| -> Result<Part, Box<dyn std::error::Error>> {
+//!     let split: Split = serde_json::from_str(json)?;
+//!     let mut part = PartWriter::new(path("out"), &split, "safetensors")?;
+//!     part.copy(&split)?;
+//!     Ok(part.finish()?)
+//! };
+//! let parts = sent.iter().map(|json| work(json)).collect::<Result<Vec<_>, _>>()?;
+//!
+//! // One process again, at the end.
+//! let committed = commit(path("out"), parts)?;
+//! let file = File::open(&committed.index)?;
+//! assert_eq!((plan.len(), file.len()), (2, 3));
+//! assert_eq!(file.array::<f32, ndarray::Ix1>("b")?, array![1.0, 2.0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Exactly once
+//!
+//! Engines run a split again if a process or a machine is lost, and sometimes a second time while the first still runs. Each
+//! attempt writes to a folder of its own, flushes its file to disk and gives it its name, unless another attempt did so. The
+//! same input makes the same bytes, so both attempts agree, which their digests show. [`commit`] refuses parts that are
+//! missing, that differ, or that are of another plan, and removes what lost attempts left.
+
+mod commit;
+mod part;
+mod plan;
+mod read;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tensorfile::ErrorKind;
+
+use crate::error::Error;
+
+pub use commit::{Committed, commit};
+pub use part::{Part, PartWriter};
+pub use plan::{Planner, files, splits};
+pub use read::{Rows, TensorRow};
+
+/// A part of a job: some files, or ranges of large ones.
+///
+/// ```
+/// use tensorfile_datasets::splits::{Planner, Split};
+///
+/// let plan = Planner::by_count(2).plan_listed([("b.tar".to_owned(), 2048), ("a.tar".to_owned(), 1024)])?;
+/// assert_eq!(plan[0].pieces[0].location, "a.tar");
+/// let json = serde_json::to_string(&plan[1])?;
+/// let pieces = r#""pieces":[{"location":"b.tar","bytes":2048,"extent":"all"}]"#;
+/// assert_eq!(json, format!(r#"{{"plan":"{}","number":2,"of":2,{pieces}}}"#, plan[1].plan));
+/// assert_eq!(serde_json::from_str::<Split>(&json)?, plan[1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Split {
+    /// What all splits of the same files, divided in the same way, have in common.
+    pub plan: Arc<str>,
+    /// The number of the split, from 1 on.
+    pub number: usize,
+    /// The number of all splits.
+    pub of: usize,
+    /// The folder of the files, if there are several: the rest of their paths is in names of tensors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<Arc<str>>,
+    /// What is read, in this order.
+    pub pieces: Vec<Piece>,
+}
+
+/// A file or a range of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// The path or URL.
+    pub location: String,
+    /// The length of the file. Another one when it is read is an error.
+    pub bytes: u64,
+    /// What is read of it.
+    pub extent: Extent,
+}
+
+/// What is read of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// All of it.
+    All,
+    /// The tensors at these positions.
+    Tensors(Range<usize>),
+    /// The samples that begin in this range of bytes of a shard.
+    Bytes(Range<u64>),
+}
+
+/// Returns whether a file is a shard of samples by its name, and not a tensor file.
+#[must_use]
+pub fn is_shard(location: &str) -> bool {
+    let name = location.split(['?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+    [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|end| name.ends_with(end))
+}
+
+fn refused(message: String) -> Error {
+    ErrorKind::Message(message).into()
+}
