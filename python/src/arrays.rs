@@ -20,7 +20,7 @@ struct Array {
 }
 
 /// A name and an array: an object with the buffer protocol or `__dlpack__`, and the dtype and the shape where they are
-/// others than those of the object.
+/// others than those of the object. The dtype `blob` is that of bytes without elements.
 pub type NamedArray<'py> = (String, Bound<'py, PyAny>, Option<String>, Option<Vec<usize>>);
 
 impl NamedArrays {
@@ -48,6 +48,7 @@ impl Array {
         let (memory, elements) =
             if has_buffer { Borrowed::from_buffer(object)? } else { Borrowed::from_dlpack(object)? };
         let dtype = match dtype {
+            Some("blob") => return Ok(Self { info: TensorInfo::blob(memory.dims.iter().product()), memory }),
             Some(name) => name.parse().map_err(|_| PyTypeError::new_err(format!("unknown dtype `{name}`")))?,
             None => dtype_of(&elements)?,
         };

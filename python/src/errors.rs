@@ -22,17 +22,29 @@ pub fn to_exception(error: Error, path: Option<&Path>) -> PyErr {
     if let ErrorKind::Io(cause) = error.kind() {
         return from_io(cause, error.path().or(path), &error);
     }
-    let message = error.to_string();
-    if matches!(error.kind(), ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
+    of_kind(error.kind(), error.category(), error.to_string())
+}
+
+/// Converts an error about a shard or a split.
+pub fn from_datasets(error: tensorfile_datasets::Error) -> PyErr {
+    let inner = error.as_tensorfile();
+    if let ErrorKind::Io(cause) = inner.kind() {
+        return from_io(cause, inner.path().or(error.shard().map(Path::new)), inner);
+    }
+    of_kind(error.kind(), error.category(), error.to_string())
+}
+
+fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
+    if matches!(kind, ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
         return PyKeyError::new_err(message);
     }
-    if matches!(error.kind(), ErrorKind::Cancelled) {
+    if matches!(kind, ErrorKind::Cancelled) {
         // Reading a tensor is ended by nothing but signals.
         return PyKeyboardInterrupt::new_err(());
     }
-    match error.category() {
+    match category {
         Category::File => FormatError::new_err(message),
-        Category::Limit if matches!(error.kind(), ErrorKind::OutOfMemory { .. }) => PyMemoryError::new_err(message),
+        Category::Limit if matches!(kind, ErrorKind::OutOfMemory { .. }) => PyMemoryError::new_err(message),
         Category::Limit => LimitError::new_err(message),
         Category::Mismatch => MismatchError::new_err(message),
         _ => PyValueError::new_err(message),

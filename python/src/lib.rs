@@ -4,6 +4,7 @@
 //! - [`plan`]: read plans.
 //! - [`save`]: dicts of arrays on their way to a file.
 //! - [`arrays`]: arrays of Python as tensors of the library.
+//! - [`splits`]: jobs divided into splits.
 //! - [`streams`]: file objects of Python as readers and writers.
 //! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
@@ -20,6 +21,7 @@ mod memory;
 mod plan;
 mod save;
 mod scalars;
+mod splits;
 mod streams;
 
 use pyo3::prelude::*;
@@ -39,6 +41,8 @@ mod _tensorfile {
     use crate::plan::PyPlan;
     #[pymodule_export]
     use crate::save::save;
+    #[pymodule_export]
+    use crate::splits::{PyPartWriter, commit, convert_split, plan_splits, read_split};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,0 +1,246 @@
+"""Datasets of tensor files on Ray: read, written, converted and checked on many machines.
+
+    import tensorfile.ray
+
+    rows = tensorfile.ray.read("train-{000000..000123}.tar", columns=["image", "label"])
+    tensorfile.ray.write(rows.map_batches(augment, batch_size=None), "out", "tar")
+
+The extra `tensorfile[ray]` installs Ray. Work is divided into splits: files, tensors of a large file, or samples of a large
+shard. Ray runs a split as one task, and runs it again if a machine is lost. Each split writes one file, which has its name
+when it is complete, and the same bytes whoever wrote it; the index is written at the end, when every split is there once.
+The files are in a folder that all machines share.
+
+A row of a shard is a sample: `__key__`, and a column for each tensor and text. A row of any other file is a tensor: `path`,
+`name`, `dtype`, `shape` and `data`, its bytes; `array` makes an array of them. Rows also have `__split__`, which `write`
+needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy
+import ray.data
+
+from . import _arrays, _tensorfile
+from ._commands import stats as stats_of
+from ._commands import verify as verify_file
+from ._save import prepared
+
+__all__ = ["Written", "array", "convert", "read", "stats", "verify", "write"]
+
+# A split is a block of Ray, which has up to 128 MiB by default.
+TARGET_BYTES = 64 << 20
+
+Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
+
+
+class Written(NamedTuple):
+    """A finished job: the path of the index, the names of the files, and the numbers of rows and bytes."""
+
+    path: str
+    files: list[str]
+    rows: int
+    bytes: int
+
+
+def read(paths: Paths, *, columns: Iterable[str] | None = None, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
+    """Read shards of samples, or tensors of files, as a dataset of Ray.
+
+    - `paths`: paths, URLs, folders, and patterns such as `train-{000..123}.tar` and `models/*.safetensors`.
+    - `columns`: the columns; what is in no other column is not read.
+    - `target_bytes`: the most bytes of a split, but for a sample or tensor that has more.
+    """
+    chosen = None if columns is None else list(columns)
+    return mapped(planned(paths, target_bytes), read_split, columns=chosen)
+
+
+def write(dataset: ray.data.Dataset, folder: str | os.PathLike[str], format: str, *, empty: bool = False) -> Written:
+    """Write a dataset that comes from `read`: one file for each split, and an index at the end.
+
+    Batches of `read` may be changed by `map_batches(f, batch_size=None)` on the way; `f` keeps `__split__`, and has the same
+    result if it is called again. What moves rows between splits, such as `random_shuffle`, comes after.
+
+    - `format`: `tar` for samples, or a format of tensors with names, such as `safetensors`. A sample's tensors are called
+      by its key and their columns there.
+    - `empty`: whether splits of which no row is left are intended.
+    """
+    target: dict[str, Any] = {"folder": os.path.abspath(folder), "format": format}
+    parts = mapped(dataset, write_split, batch_size=None, **target).take_all()
+    return committed(target["folder"], format, [row["part"] for row in parts], empty)
+
+
+def convert(
+    paths: Paths, folder: str | os.PathLike[str], to: str, *, target_bytes: int = TARGET_BYTES
+) -> Written:
+    """Read files and write them in another format, `tar` or one of tensors: one file for each split, and an index.
+
+    Rows do not pass through Python, so it takes a small part of the time of `write(read(paths), folder, to)`. Tensors of
+    several files are called by the path of their file and their name.
+    """
+    target: dict[str, Any] = {"folder": os.path.abspath(folder), "format": to}
+    parts = mapped(planned(paths, target_bytes), convert_split, **target).take_all()
+    return committed(target["folder"], to, [row["part"] for row in parts], False)
+
+
+def verify(paths: Paths, *, payload: bool = False, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
+    """Check files as `tensorfile.verify` does: a row for each, with `path`, `ok`, `malformed`, `problems` and `warnings`.
+
+    A file that cannot be read is a row too, with `error`.
+    """
+    return mapped(planned(paths, target_bytes, whole_files=True), verify_split, payload=payload)
+
+
+def stats(paths: Paths, *, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
+    """Compute statistics of tensors as `tensorfile.stats` does: a row for each, with `path`, `name` and the statistics."""
+    return mapped(planned(paths, target_bytes, whole_files=True), stats_split)
+
+
+def array(row: Mapping[str, Any]) -> numpy.ndarray:
+    """Return the array of a row of a tensor."""
+    return as_array(row["dtype"], tuple(row["shape"]), row["data"])
+
+
+def planned(paths: Paths, target_bytes: int, whole_files: bool = False) -> ray.data.Dataset:
+    """Return a dataset with a row for each split, each a task."""
+    named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    # Workers have other working directories.
+    texts = [os.fspath(path) for path in named]
+    patterns = [path if "://" in path else os.path.abspath(path) for path in texts]
+    plan = _tensorfile.plan_splits(patterns, target_bytes, None, whole_files)
+    return ray.data.from_items([{"split": split} for split in plan], override_num_blocks=len(plan))
+
+
+def mapped(dataset: ray.data.Dataset, function: Any, batch_size: int | None = 1, **arguments: Any) -> ray.data.Dataset:
+    """Return what a function makes of each split."""
+    return dataset.map_batches(function, batch_size=batch_size, fn_kwargs=arguments)
+
+
+# The functions of tasks. Each gets one split, and is run again as a whole.
+
+
+def read_split(batch, columns):
+    (split,) = batch["split"]
+    found = {name: as_column(name, column) for name, column in _tensorfile.read_split(split, columns).items()}
+    rows = max(map(len, found.values()), default=0)
+    return {**found, "__split__": numpy.full(rows, identity(split), object)}
+
+
+def convert_split(batch, folder, format):
+    (split,) = batch["split"]
+    return {"part": [_tensorfile.convert_split(split, folder, format)]}
+
+
+def write_split(batch, folder, format):
+    splits = set(batch.get("__split__", ()))
+    if len(splits) != 1:
+        found = f"rows of {len(splits)} splits" if splits else "no column `__split__`"
+        raise ValueError(f"a block has {found}; `write` takes a dataset of `read` whose rows stay in their splits")
+    part = _tensorfile.PartWriter(folder, tuple(json.loads(*splits)), format)
+    columns = {name: column for name, column in batch.items() if name not in ("__split__", "__key__")}
+    if "__key__" in batch:
+        for i, key in enumerate(batch["__key__"]):
+            part.sample(key, *sample({name: column[i] for name, column in columns.items()}))
+    else:
+        if missing := {"name", "dtype", "shape", "data"} - columns.keys():
+            raise ValueError(f"rows of samples have `__key__`, and rows of tensors `{min(missing)}`")
+        for name, dtype, shape, data in zip(*(columns[name] for name in ("name", "dtype", "shape", "data"))):
+            part.tensors([(name, data, dtype, list(shape))])
+    return {"part": [part.finish()]}
+
+
+def verify_split(batch, payload):
+    (split,) = batch["split"]
+    rows = []
+    for path in paths_of(split):
+        try:
+            found = verify_file(path, payload=payload)
+        except (OSError, ValueError) as error:
+            found = {"ok": False, "malformed": False, "problems": [], "warnings": [], "error": str(error)}
+        rows.append({"path": path, "error": None, **{name: found[name] for name in found if name != "file"}})
+    warnings = [[warning["text"] for warning in row.pop("warnings")] for row in rows]
+    return {**transposed(rows, ["path", "ok", "malformed", "problems", "error"]), "warnings": listed(warnings)}
+
+
+# Those that are numbers.
+STATISTICS = ["count", "min", "max", "mean", "std", "zeros", "nans", "positive_infinities", "negative_infinities"]
+
+
+def stats_split(batch):
+    (split,) = batch["split"]
+    rows = [
+        {"path": path, "name": name, **(found or {})}
+        for path in paths_of(split)
+        for name, found in stats_of(path).items()
+    ]
+    return transposed(rows, ["path", "name", *STATISTICS])
+
+
+def paths_of(split):
+    return [piece["location"] for piece in json.loads(split)["pieces"]]
+
+
+def identity(split):
+    found = json.loads(split)
+    return json.dumps([found["plan"], found["number"], found["of"]])
+
+
+def transposed(rows, names):
+    return {name: listed([row.get(name) for row in rows]) for name in names}
+
+
+def listed(values):
+    """Return an array of objects, which numpy does not look into."""
+    found = numpy.empty(len(values), object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return found
+
+
+def as_column(name, column):
+    if isinstance(column, tuple):
+        return as_array(*column)
+    if None in column and any(isinstance(value, tuple) for value in column):
+        # Ray turns arrays next to nulls into something that it cannot read back.
+        raise ValueError(f"some samples have no `{name}`, and Ray has no place for missing arrays; `columns` leaves it out")
+    return listed([as_array(*value) if isinstance(value, tuple) else value for value in column])
+
+
+def as_array(dtype, shape, data):
+    """Return the array of the bytes of a tensor."""
+    if dtype in _arrays.DTYPES:
+        return numpy.frombuffer(data, _arrays.DTYPES[dtype]).reshape(shape)
+    if dtype not in _arrays.ML_DTYPES:
+        return numpy.frombuffer(data, "u1").reshape(_arrays.packed_shape(shape, len(data)))
+    import ml_dtypes
+
+    return numpy.frombuffer(data, getattr(ml_dtypes, _arrays.ML_DTYPES[dtype])).reshape(shape)
+
+
+def sample(row):
+    """Return the arrays and the texts of a sample."""
+    arrays, texts = [], []
+    for name, value in row.items():
+        if isinstance(value, str):
+            texts.append((name, value))
+        elif isinstance(value, bytes):
+            arrays.append((name, value, "blob", None))
+        elif value is not None:
+            arrays.append((name, *prepared(name, value)))
+    return arrays, texts
+
+
+def committed(folder, format, parts, empty):
+    found = [json.loads(part) for part in parts]
+    if not found:
+        raise ValueError("the dataset has no rows")
+    plan, of = found[0]["plan"], found[0]["of"]
+    if empty:
+        # Ray calls no function for a block without rows.
+        missing = set(range(1, of + 1)) - {part["number"] for part in found}
+        parts = parts + [_tensorfile.PartWriter(folder, (plan, number, of), format).finish() for number in missing]
+    index, files, rows, size = _tensorfile.commit(folder, parts)
+    return Written(str(index), files, rows, size)

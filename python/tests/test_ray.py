@@ -1,0 +1,162 @@
+"""Jobs on a cluster of Ray, of which a node is lost. `python/ray.sh` runs them; elsewhere Ray is missing."""
+
+import json
+import os
+import pathlib
+import tarfile
+import tempfile
+import threading
+import time
+
+import numpy as np
+import pytest
+
+os.environ.update(
+    # Binds to 127.0.0.1.
+    RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",
+    RAY_AUTH_MODE="disabled",
+    RAY_USAGE_STATS_ENABLED="0",
+    # A busy machine is slow to answer.
+    RAY_health_check_failure_threshold="20",
+)
+ray = pytest.importorskip("ray")
+
+import ray.data
+import tensorfile
+import tensorfile.ray
+from ray.cluster_utils import Cluster
+
+SHARDS, SAMPLES = 12, 1500
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes, one of them without processors, in processes of this machine."""
+    with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
+        os.environ["RAY_TMPDIR"] = folder
+        head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 150_000_000}
+        cluster = Cluster(initialize_head=True, head_node_args=head)
+        cluster.workers = [cluster.add_node(num_cpus=1, object_store_memory=150_000_000) for _ in range(2)]
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, log_to_driver=False, logging_level="warning")
+        context = ray.data.DataContext.get_current()
+        context.enable_progress_bars = False
+        yield cluster
+        ray.shutdown()
+        cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    """Shards that Python's webdataset writes."""
+    webdataset = pytest.importorskip("webdataset")
+    folder = tmp_path_factory.mktemp("shards")
+    for shard in range(SHARDS):
+        with webdataset.TarWriter(str(folder / f"in-{shard:03}.tar")) as out:
+            for i in range(shard * SAMPLES, (shard + 1) * SAMPLES):
+                sample = {"x.npy": np.full((16, 16), i, "f4"), "label.cls": i, "note.txt": f"sample {i}", "raw.bin": b"\0\1"}
+                out.write({"__key__": f"{i:06}", **sample})
+    return folder
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in pathlib.Path(folder).iterdir()}
+
+
+def test_rows_of_shards_are_samples(cluster, shards):
+    pattern = str(shards / "in-{000..001}.tar")
+    rows = tensorfile.ray.read(pattern, target_bytes=1 << 20).take_all()
+    rows.sort(key=lambda row: row["__key__"])
+    assert [row["label"] for row in rows] == list(range(2 * SAMPLES))
+    for row in rows[:: SAMPLES // 3]:
+        assert row["x"].dtype == np.float32 and (row["x"] == row["label"]).all() and row["x"].shape == (16, 16)
+        assert (row["note"], row["raw.bin"]) == (f"sample {row['label']}", b"\0\1")
+    found = tensorfile.ray.read(pattern, columns=["label"]).take(1)[0]
+    assert found.keys() == {"label", "__split__"}
+
+
+def test_rows_of_files_are_tensors(cluster, folder):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    tensorfile.save("a.safetensors", {"w": np.eye(2), "half": np.ones(3, ml_dtypes.bfloat16)})
+    np.save("b.npy", np.arange(5))
+    rows = tensorfile.ray.read(["a.safetensors", "*.npy"]).take_all()
+    found = {(os.path.basename(row["path"]), row["name"]): row for row in rows}
+    assert found.keys() == {("a.safetensors", "w"), ("a.safetensors", "half"), ("b.npy", "0")}
+    half = found["a.safetensors", "half"]
+    assert (half["dtype"], list(half["shape"])) == ("bf16", [3]) and len(half["data"]) == 6
+    assert tensorfile.ray.array(half).dtype == ml_dtypes.bfloat16
+    assert (tensorfile.ray.array(found["a.safetensors", "w"]) == np.eye(2)).all()
+
+    written = tensorfile.ray.convert(["a.safetensors", "b.npy"], "converted", "safetensors")
+    assert sorted(tensorfile.open(written.path)) == ["a.half", "a.w", "b"] and written.rows == 3
+    # Cut between its tensors, which keep their names.
+    written = tensorfile.ray.write(tensorfile.ray.read("a.safetensors", target_bytes=1), "copied", "safetensors")
+    assert len(written.files) == 2 and tensorfile.diff("a.safetensors", "copied")["equal"]
+
+
+def test_checks_are_rows(cluster, folder):
+    tensorfile.save("good.safetensors", {"w": np.float32([1, np.nan, 3])})
+    pathlib.Path("bad.safetensors").write_bytes(b"no tensors")
+    found = {os.path.basename(row["path"]): row for row in tensorfile.ray.verify("*.safetensors").take_all()}
+    assert found["good.safetensors"]["ok"] and not found["bad.safetensors"]["ok"]
+    assert len(found["bad.safetensors"]["problems"]) == 1
+    (row,) = tensorfile.ray.stats("good.safetensors").take_all()
+    assert (row["name"], row["mean"], row["nans"], row["positive_infinities"]) == ("w", 2, 1, 0)
+
+
+def test_rows_that_left_their_split_are_refused(cluster, shards, folder):
+    dataset = tensorfile.ray.read(str(shards / "in-000.tar"), target_bytes=1 << 20)
+    with pytest.raises(ray.exceptions.RayTaskError, match="a block has rows of .* splits"):
+        tensorfile.ray.write(dataset.repartition(1), "moved", "tar")
+    with pytest.raises(ray.exceptions.RayTaskError, match="no column `__split__`"):
+        tensorfile.ray.write(dataset.drop_columns(["__split__"]), "moved", "tar")
+    first = dataset.map_batches(lambda batch: batch if 0 in batch["label"] else {n: c[:0] for n, c in batch.items()}, batch_size=None)
+    with pytest.raises(ValueError, match="split 2 of .* is missing"):
+        tensorfile.ray.write(first, "first", "tar")
+    assert tensorfile.ray.write(first, "first", "tar", empty=True).rows > 0
+
+
+def test_a_lost_node_changes_nothing(cluster, shards, folder):
+    pattern = str(shards / "in-{000..011}.tar")
+    starts = folder / "starts"
+    starts.mkdir()
+
+    def marked(batch):
+        (identity,) = set(batch["__split__"])
+        node = ray.get_runtime_context().get_node_id()
+        (starts / f"{json.loads(identity)[1]}-{node}").touch()
+        time.sleep(0.3)
+        return {**batch, "x": batch["x"] * 2}
+
+    dataset = tensorfile.ray.read(pattern, target_bytes=4 << 20).map_batches(marked, batch_size=None)
+    undisturbed = tensorfile.ray.write(dataset, "undisturbed", "tar")
+    assert undisturbed.rows == SHARDS * SAMPLES and len(undisturbed.files) > 20
+    assert files("undisturbed").keys() == {*undisturbed.files, "index.json"}
+    for path in starts.iterdir():
+        path.unlink()
+
+    lost = cluster.workers.pop()
+    results = []
+    job = threading.Thread(target=lambda: results.append(tensorfile.ray.write(dataset, "disturbed", "tar")))
+    job.start()
+    # In the middle of a split of that node, after it did one.
+    finished = lambda path: any(pathlib.Path("disturbed").glob(f"part-{int(path.name.split('-')[0]):05}-*"))
+    while True:
+        own = [path for path in starts.glob(f"*-{lost.node_id}")]
+        if len(own) > 1 and not all(map(finished, own)):
+            break
+        assert job.is_alive(), results
+        time.sleep(0.01)
+    cluster.remove_node(lost, allow_graceful=False)
+    job.join()
+    (disturbed,) = results
+
+    attempts = [int(path.name.split("-")[0]) for path in starts.iterdir()]
+    assert len(attempts) > len(set(attempts)), "a split was run twice"
+    assert disturbed._replace(path="") == undisturbed._replace(path="")
+    assert files("disturbed") == files("undisturbed"), "the same bytes, and no temporary file"
+    keys = []
+    for name in disturbed.files:
+        with tarfile.open(f"disturbed/{name}") as part:
+            keys += [member.name.split(".")[0] for member in part if member.name.endswith(".cls")]
+    assert keys == [f"{i:06}" for i in range(SHARDS * SAMPLES)], "every sample is there exactly once"
