@@ -192,6 +192,12 @@ impl Error {
         self
     }
 
+    /// Makes an offset from the start of a file one from `start`, where the file begins.
+    pub(crate) fn moved_by(mut self, start: u64) -> Self {
+        self.0.offset = self.0.offset.map(|offset| offset.saturating_add(start));
+        self
+    }
+
     /// Removes the offset, for tensors outside of files.
     pub(crate) fn without_offset(mut self) -> Self {
         self.0.offset = None;

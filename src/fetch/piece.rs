@@ -112,23 +112,23 @@ impl<'f> ReadPiece<'f> {
     }
 
     /// Returns the piece as one job, if no second thread helps.
-    pub(super) fn single_job(&self) -> Option<Job<'f>> {
+    pub(super) fn single_job(&self) -> Option<Job<'_>> {
         let needs_all = self.is_decoded()
             || self.is_whole && (self.entry.has_checksum() || matches!(self.info.layout, Layout::Coo { .. }));
         let bytes = self.bytes().unwrap_or_default();
         let is_single = needs_all || bytes < 2 * CUT;
-        is_single.then(|| Job { start: self.start(), within: 0..bytes, piece: self.clone() })
+        is_single.then(|| Job { start: self.start(), within: 0..bytes, piece: JobPiece::All(self) })
     }
 
     /// Calls `each` with the parts of the piece that can be read by different threads, in order.
-    pub(super) fn jobs(&self, each: &mut dyn FnMut(Job<'f>)) {
+    pub(super) fn jobs<'p>(&'p self, each: &mut dyn FnMut(Job<'p>)) {
         if let Some(job) = self.single_job() {
             return each(job);
         }
         let bytes = self.bytes().unwrap_or_default();
         let part = |within, elements| {
-            let piece = Self { elements, is_whole: false, ..self.clone() };
-            Job { start: piece.start(), within, piece }
+            let piece = Box::new(Self { elements, is_whole: false, ..self.clone() });
+            Job { start: piece.start(), within, piece: JobPiece::Part(piece) }
         };
         match &self.elements {
             PieceElements::Run(from) => (0..bytes)
@@ -145,21 +145,38 @@ impl<'f> ReadPiece<'f> {
 }
 
 /// A piece, or a part of a large one, for one thread.
-pub(super) struct Job<'f> {
+pub(super) struct Job<'p> {
     /// The offset of the first byte to read.
     pub(super) start: u64,
     /// The place in the memory of the whole piece.
     pub(super) within: Range<usize>,
-    piece: ReadPiece<'f>,
+    piece: JobPiece<'p>,
 }
 
-impl<'f> Job<'f> {
+/// The piece of a job. Most are small and many, so that a copy of each would take longer than a copy of its bytes.
+enum JobPiece<'p> {
+    All(&'p ReadPiece<'p>),
+    Part(Box<ReadPiece<'p>>),
+}
+
+impl<'p> std::ops::Deref for JobPiece<'p> {
+    type Target = ReadPiece<'p>;
+
+    fn deref(&self) -> &ReadPiece<'p> {
+        match self {
+            Self::All(piece) => piece,
+            Self::Part(piece) => piece,
+        }
+    }
+}
+
+impl<'p> Job<'p> {
     pub(super) fn is_decoded(&self) -> bool {
         self.piece.is_decoded()
     }
 
     /// Returns the elements that are in several runs.
-    pub(super) fn part(&self) -> Option<&TensorSlice<'f>> {
+    pub(super) fn part(&self) -> Option<&TensorSlice<'p>> {
         match &self.piece.elements {
             PieceElements::Run(_) => None,
             PieceElements::Runs(part) => Some(part),
@@ -200,9 +217,31 @@ impl<'f> Job<'f> {
         self.finish(storage, None, bytes)
     }
 
+    /// Returns the offset after the last byte to read.
+    pub(super) fn end(&self) -> u64 {
+        match self.part() {
+            _ if self.is_decoded() => self.piece.entry.range().end,
+            Some(part) => self.payload_start().saturating_add(part.bounds().end as u64),
+            None => self.start.saturating_add(self.within.len() as u64),
+        }
+    }
+
+    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let (one, two) = (&self.piece, &other.piece);
+        let same_elements = match (&one.elements, &two.elements) {
+            (PieceElements::Run(one), PieceElements::Run(two)) => one == two,
+            _ => one.is_whole && two.is_whole,
+        };
+        same_elements
+            && (self.start, &self.within, one.is_whole) == (other.start, &other.within, two.is_whole)
+            && one.entry.range() == two.entry.range()
+            && one.entry.info() == two.entry.info()
+    }
+
     /// Returns the number of bytes before the payload that its checksum covers.
     pub(super) fn head_bytes(&self) -> usize {
-        let ReadPiece { entry, is_whole, .. } = &self.piece;
+        let ReadPiece { entry, is_whole, .. } = &*self.piece;
         let before = if *is_whole { entry.start() - entry.needed_from() } else { 0 };
         usize::try_from(before).unwrap_or_default()
     }
@@ -216,7 +255,7 @@ impl<'f> Job<'f> {
     /// Checks the bytes, and makes them little-endian elements. What the checksum covers before the payload is read if it
     /// is not known.
     pub(super) fn finish(&self, storage: &FileStorage, head: Option<&[u8]>, bytes: &mut [u8]) -> Result<()> {
-        let ReadPiece { entry, is_whole, .. } = self.piece;
+        let ReadPiece { entry, is_whole, .. } = *self.piece;
         if is_whole && entry.has_checksum() {
             match head {
                 Some(head) => check_sum_after(&entry, head, bytes),
@@ -249,7 +288,7 @@ impl<'f> Job<'f> {
 
     /// Reads the payload in order, and puts the elements in their places.
     fn decode(&self, storage: &FileStorage, bytes: &mut [u8]) -> Result<()> {
-        let ReadPiece { entry, elements, is_whole, .. } = &self.piece;
+        let ReadPiece { entry, elements, is_whole, .. } = &*self.piece;
         let (runs, end) = match elements {
             PieceElements::Run(from) => (None, from + bytes.len()),
             PieceElements::Runs(part) => (Some(part.runs()), part.bounds().end),

@@ -8,6 +8,7 @@ use super::piece::{Job, ReadPiece};
 use super::slice::Runs;
 use crate::error::{Error, Result};
 use crate::storage::FileStorage;
+use crate::tensor::sorted;
 use crate::threads;
 
 /// The most memory for bytes between what was asked for, of a source.
@@ -42,23 +43,23 @@ pub(crate) fn read_pieces(
             let (start, end) = (range.start + job.within.start, range.start + job.within.end);
             let (bytes, rest) = std::mem::take(&mut memory)[start - done..].split_at_mut(end - start);
             (memory, done, total) = (rest, end, total.saturating_add(end - start));
-            jobs.push(PlacedJob { piece: i, job, bytes });
+            jobs.push(Some(PlacedJob { piece: i, job, bytes, copies: Vec::new() }));
         });
     }
     // Reading goes through the file once, whatever the order of the pieces.
-    jobs.sort_by_key(|placed| placed.job.start);
+    let starts: Vec<u64> = jobs.iter().flatten().map(|placed| placed.job.start).collect();
+    let jobs = join_same(sorted::by_number(&starts).into_iter().filter_map(|(_, i)| jobs[i].take()));
     let failed = Failures { first: Mutex::new(None), count: Mutex::new(count) };
     let (of_sources, of_files): (Vec<_>, Vec<_>) =
         jobs.into_iter().enumerate().partition(|(_, placed)| storage.is_source(placed.job.start));
     if !of_sources.is_empty() {
         read_sources(storage, of_sources, &failed);
     }
-    let work = |(number, PlacedJob { piece, job, bytes }): (usize, PlacedJob<'_, '_>)| {
-        if failed.has_before(number) {
-            return;
+    let work = |(number, mut placed): (usize, PlacedJob<'_, '_>)| {
+        if !failed.has_before(number) {
+            let read = placed.job.read(storage, false, placed.bytes);
+            failed.end(number, &mut placed, read);
         }
-        let len = bytes.len();
-        failed.note(number, piece, job.read(storage, false, bytes).and_then(|()| failed.count(len)));
     };
     let threads = storage.reading_threads(total).min(of_files.len());
     threads::for_each(threads, of_files.into_iter(), &work);
@@ -72,6 +73,24 @@ struct PlacedJob<'p, 'm> {
     piece: usize,
     job: Job<'p>,
     bytes: &'m mut [u8],
+    /// Other places of the same bytes.
+    copies: Vec<&'m mut [u8]>,
+}
+
+/// Joins jobs that read the same bytes, so that tied tensors are read once. The jobs are in order of their starts.
+fn join_same<'p, 'm>(jobs: impl Iterator<Item = PlacedJob<'p, 'm>>) -> Vec<PlacedJob<'p, 'm>> {
+    /// A file can have any number of tensors at one offset that differ in their shapes.
+    const LOOKS: usize = 8;
+
+    let mut joined: Vec<PlacedJob<'p, 'm>> = Vec::with_capacity(jobs.size_hint().1.unwrap_or_default());
+    for placed in jobs {
+        let mut near = joined.iter_mut().rev().take_while(|other| other.job.start == placed.job.start).take(LOOKS);
+        match near.find(|other| other.job.is_same(&placed.job)) {
+            Some(other) => other.copies.push(placed.bytes),
+            None => joined.push(placed),
+        }
+    }
+    joined
 }
 
 /// The first failure, and the number of bytes read.
@@ -95,6 +114,16 @@ impl Failures<'_> {
         }
     }
 
+    /// Ends a job that was read.
+    fn end(&self, number: usize, placed: &mut PlacedJob<'_, '_>, read: Result<()>) {
+        let PlacedJob { piece, bytes, copies, .. } = placed;
+        let ended = read.and_then(|()| {
+            copies.iter_mut().for_each(|copy| copy.copy_from_slice(bytes));
+            self.count(bytes.len() * (1 + copies.len()))
+        });
+        self.note(number, *piece, ended);
+    }
+
     fn count(&self, bytes: usize) -> Result<()> {
         (self.count.lock().unwrap_or_else(PoisonError::into_inner))(bytes)
     }
@@ -104,10 +133,10 @@ impl Failures<'_> {
 /// decode one by one.
 fn read_sources(storage: &FileStorage, jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
     let (mut runs, mut batch, mut bytes, mut end) = (Vec::new(), Vec::new(), 0_usize, 0);
-    for (number, placed) in jobs {
+    for (number, mut placed) in jobs {
         if placed.job.is_decoded() {
-            let read = placed.job.read(storage, true, placed.bytes).and_then(|()| failed.count(placed.bytes.len()));
-            failed.note(number, placed.piece, read);
+            let read = placed.job.read(storage, true, placed.bytes);
+            failed.end(number, &mut placed, read);
             continue;
         }
         if placed.job.part().is_some() {
@@ -143,20 +172,21 @@ fn read_together(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)
     }
     match storage.read_many(&mut ranges) {
         Ok(()) => {
-            for ((number, PlacedJob { piece, job, bytes }), head) in jobs.into_iter().zip(heads) {
-                let finished = job.finish(storage, Some(&head), bytes);
-                failed.note(number, piece, finished.and_then(|()| failed.count(bytes.len())));
+            for ((number, mut placed), head) in jobs.into_iter().zip(heads) {
+                let finished = placed.job.finish(storage, Some(&head), placed.bytes);
+                failed.end(number, &mut placed, finished);
             }
         }
         Err(error) => note_of_range(error, &jobs, failed),
     }
 }
 
-/// Notes an error of reading ranges for the job that it is about, or the first one.
+/// Notes an error of reading ranges for the job that it is about, or the first one. Between two jobs, it is about the
+/// bytes of the second.
 #[cold]
 fn note_of_range(error: Error, jobs: &[(usize, PlacedJob<'_, '_>)], failed: &Failures<'_>) {
     let offset = error.offset();
-    let found = jobs.iter().rfind(|(_, placed)| offset.is_some_and(|offset| placed.job.start <= offset));
+    let found = jobs.iter().find(|(_, placed)| offset.is_some_and(|offset| offset < placed.job.end()));
     if let Some((number, placed)) = found.or(jobs.first()) {
         let offset = offset.unwrap_or(placed.job.start);
         failed.note(*number, placed.piece, Err(placed.job.of_whole(offset, error)));
@@ -208,8 +238,9 @@ fn read_runs(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)>, f
     if read_windows(storage, windows, &mut jobs, failed).is_err() {
         return;
     }
-    for (number, PlacedJob { piece, job, bytes }) in jobs {
-        failed.note(number, piece, job.finish(storage, None, bytes).and_then(|()| failed.count(bytes.len())));
+    for (number, mut placed) in jobs {
+        let finished = placed.job.finish(storage, None, placed.bytes);
+        failed.end(number, &mut placed, finished);
     }
 }
 

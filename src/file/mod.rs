@@ -549,7 +549,7 @@ impl File {
     /// the value is partly old and partly new.
     pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
         let loaded = self.check(&T::schema(), Some(&*value))?;
-        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), node_of::<T>, &mut |source| {
+        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), false, node_of::<T>, &mut |source| {
             value.reload(source, &FieldAttrs::NONE)
         })
     }
@@ -653,7 +653,7 @@ impl File {
     pub fn deserialize<'f, T: Deserialize<'f>>(&'f self) -> Result<T> {
         let mut value = None;
         let all: Vec<usize> = (0..self.len()).collect();
-        self.read(Cow::Borrowed(&self.index), Some(&all), &mut |deserializer| {
+        self.read(Cow::Borrowed(&self.index), Some(&all), false, &mut |deserializer| {
             deserializer.read_whole(&mut |deserializer| {
                 value = Some(T::deserialize(deserializer)?);
                 Ok(())
@@ -663,19 +663,21 @@ impl File {
     }
 
     /// Reads a value from the tensors of an index of this file. `read` stores it. `loaded` are the positions of the tensors
-    /// that it reads, in that order, if they are known. They are counted, and a source is asked for many of them together.
+    /// that it reads, in that order, if they are known. They are counted and announced, so that many are read together: of a
+    /// file on disk only if the value takes over memory of their own.
     fn read<'f>(
         &'f self,
         index: Cow<'f, Index>,
         loaded: Option<&[usize]>,
+        takes_over: bool,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
         let mut file = FileReader::new(&self.storage);
-        if self.has_sources() {
-            match loaded {
-                Some(loaded) => loaded.iter().for_each(|i| self.index.entry(*i).announce(&mut file)),
-                None => (0..index.len()).for_each(|i| index.entry(i).announce(&mut file)),
-            }
+        match loaded {
+            Some(loaded) => loaded.iter().for_each(|i| self.index.entry(*i).announce(&mut file, takes_over)),
+            // Not all of them may be read.
+            None if !self.has_sources() => {}
+            None => (0..index.len()).for_each(|i| index.entry(i).announce(&mut file, false)),
         }
         let reader = Reader::with_index(ReaderStorage::Boxed(Box::new(file)), index, self.limits.clone());
         let reader = reader.counting(loaded.and_then(|loaded| self.count(loaded)));
@@ -688,13 +690,13 @@ impl File {
     fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         if self.progress.is_none() && !self.has_sources() && self.is_small() {
             // Comparing takes as long as reading, and is only needed to say what does not fit.
-            return match self.load_index(Cow::Borrowed(&self.index), None, node, load) {
+            return match self.load_index(Cow::Borrowed(&self.index), None, false, node, load) {
                 Ok(()) => Ok(()),
                 Err(error) => Err(self.check(&Schema::new(node()), None).err().unwrap_or(error)),
             };
         }
         let loaded = self.check(&Schema::new(node()), None)?;
-        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), node, load)
+        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), true, node, load)
     }
 
     /// Returns whether payloads are read from sources of ranges, which take long to answer.
@@ -714,10 +716,11 @@ impl File {
         &'f self,
         index: Cow<'f, Index>,
         loaded: Option<&[usize]>,
+        takes_over: bool,
         node: fn() -> Node,
         load: LoadFrom<'_, 'f>,
     ) -> Result<()> {
-        self.read(index, loaded, &mut |deserializer| deserializer.load_with(node, load))
+        self.read(index, loaded, takes_over, &mut |deserializer| deserializer.load_with(node, load))
     }
 
     /// Returns whether the payloads are small enough to be read before the comparison with a type.

@@ -255,8 +255,10 @@ impl<'f> ReadPlan<'f> {
     /// [`set_max_threads`](crate::threads::set_max_threads). A [source of ranges](crate::file::ReadRanges) is asked for
     /// many ranges together.
     ///
-    /// Memory that begins at a multiple of 64 bytes is filled faster, in up to half the time on some processors. Besides
-    /// `memory`, this takes at most 64 MiB. The bytes between pieces, and after them, stay as they are.
+    /// Memory that begins at a multiple of 64 bytes is filled faster, in up to half the time on some processors. On Linux, 4
+    /// MiB and more of a tensor that are not in the page cache are read from the disk without it, in about two thirds of
+    /// the time, if they have the same place in a block of 4096 bytes in memory and in the file. Besides `memory`, this takes
+    /// at most 64 MiB. The bytes between pieces, and after them, stay as they are.
     ///
     /// # Errors
     ///

@@ -309,7 +309,7 @@ impl<'f> FileTensor<'f> {
 
     fn load_with(&self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         let index = Index::from_one(&self.file.index, self.i)?;
-        let loaded = self.file.load_index(Cow::Owned(index), None, node, load);
+        let loaded = self.file.load_index(Cow::Owned(index), None, false, node, load);
         loaded.map_err(|error| error.in_tensor(self.file.index.label(self.i)))
     }
 

@@ -212,8 +212,8 @@ impl ReadAt for HeldPayloads {
 }
 
 impl Storage<'_> for HeldPayloads {
-    fn take_held(&mut self, range: &Range<u64>) -> Option<Buffer> {
-        self.held.remove(range)
+    fn take_held(&mut self, range: &Range<u64>) -> Result<Option<Buffer>> {
+        Ok(self.held.remove(range))
     }
 
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {

@@ -41,7 +41,7 @@ pub(super) fn read_plain<'de>(
             Payload::Borrowed(bytes)
         });
     }
-    if let Some(held) = storage.take_held(&range) {
+    if let Some(held) = storage.take_held(&range)? {
         return Ok(Payload::Owned(held));
     }
     let too_large =
@@ -225,13 +225,16 @@ impl Entry<'_> {
     /// Returns a reader for this payload.
     fn reader<'f>(&self, storage: &'f FileStorage) -> FileReader<'f> {
         let mut reader = FileReader::new(storage);
-        self.announce(&mut reader);
+        self.announce(&mut reader, false);
         reader
     }
 
-    /// Announces that the payload will be read.
-    pub(crate) fn announce(&self, reader: &mut FileReader<'_>) {
-        reader.announce(self.needed_from(), self.range(), self.info().unit_bytes(), self.has_codec());
+    /// Announces that the payload will be read, and whether its bytes will be taken over as memory of their own. What is
+    /// decoded is not.
+    pub(crate) fn announce(&self, reader: &mut FileReader<'_>, is_taken_over: bool) {
+        let is_coded = self.has_codec();
+        let element = self.info().unit_bytes();
+        reader.announce(self.needed_from(), self.range(), element, is_coded, is_taken_over && !is_coded);
     }
 
     /// Returns the offset of the number of values in the payload of a sparse tensor.

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::disk_file::DiskFile;
 use super::headers::Headers;
 use super::mapping::{MappedFile, Mapping};
 use super::pool::{FilePool, PooledFile};
@@ -84,7 +85,7 @@ impl Positioned {
 }
 
 enum Origin {
-    File(File),
+    File(DiskFile),
     /// A file that may be closed between reads.
     Pooled(PooledFile),
     /// One thread at a time moves it to a position and reads.
@@ -100,7 +101,7 @@ impl<R: Read + Seek> ReadSeek for R {}
 /// A file or reader, as it is read at positions.
 #[derive(Clone, Copy)]
 enum OriginRef<'a> {
-    File(&'a File),
+    File(&'a DiskFile),
     Pooled(&'a PooledFile),
     Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
     Ranges(&'a dyn ReadRanges),
@@ -120,6 +121,22 @@ impl OriginRef<'_> {
             }
             OriginRef::Ranges(ranges) => ranges.read_at(offset, bytes).map(|()| bytes.len()),
         }
+    }
+}
+
+impl OriginRef<'_> {
+    /// Fills as much of `bytes` as there is from `offset` on, and returns the number of bytes.
+    fn read_all(self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.read_at(offset.saturating_add(filled as u64), &mut bytes[filled..]) {
+                Ok(0) => break,
+                Ok(now) => filled += now,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(filled)
     }
 }
 
@@ -154,7 +171,7 @@ impl FileStorage {
 
     /// A file of `len` bytes, mapped when its bytes are first borrowed. If mapping fails, it is read at positions.
     pub(crate) fn mapped(file: File, len: u64) -> Self {
-        Self::Mapped(Mapping::new(MappedFile::Open(file), len))
+        Self::Mapped(Mapping::new(MappedFile::Open(file.into()), len))
     }
 
     /// Lets a file on disk be closed until it is read or mapped. It was just opened.
@@ -164,13 +181,14 @@ impl FileStorage {
                 let len = mapping.len();
                 match mapping.into_file() {
                     MappedFile::Open(file) => {
-                        Self::Mapped(Mapping::new(MappedFile::Pooled(pool.add(file, path, metadata)), len))
+                        let file = pool.add(file.into_file(), path, metadata);
+                        Self::Mapped(Mapping::new(MappedFile::Pooled(file), len))
                     }
                     pooled @ MappedFile::Pooled(_) => Self::Mapped(Mapping::new(pooled, len)),
                 }
             }
             Self::Positioned(Positioned { origin: Origin::File(file), len, .. }) => {
-                Self::Positioned(Positioned::new(Origin::Pooled(pool.add(file, path, metadata)), len))
+                Self::Positioned(Positioned::new(Origin::Pooled(pool.add(file.into_file(), path, metadata)), len))
             }
             other => other,
         }
@@ -178,7 +196,7 @@ impl FileStorage {
 
     /// Reads a file of `len` bytes at positions.
     pub(crate) fn positioned(file: File, len: u64) -> Self {
-        Self::Positioned(Positioned::new(Origin::File(file), len))
+        Self::Positioned(Positioned::new(Origin::File(file.into()), len))
     }
 
     /// Reads from a reader at positions, up to its end.
@@ -350,7 +368,7 @@ impl FileStorage {
     }
 
     /// Fills several ranges, in order of their offsets and without overlaps. A source is asked for those of a file
-    /// together.
+    /// together; several threads read those of a file on disk.
     pub(crate) fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
         let mut rest = ranges;
         while let Some((first, _)) = rest.first() {
@@ -367,13 +385,43 @@ impl FileStorage {
                             return Err(truncated(*offset + start, needed, left));
                         }
                     }
-                    source.read_many(now).map_err(|error| Error::from(error).at(first))?;
+                    let read = source.read_many(now).map_err(|error| Error::from(error).moved_by(start));
+                    match read.map_err(|error| if now.len() == 1 { error.at(first) } else { error }) {
+                        // The source does not say which of them it could not read.
+                        Err(error) if error.offset().is_none() && matches!(error.kind(), ErrorKind::Io(_)) => {
+                            for (offset, bytes) in now {
+                                let read = source.read_at(*offset, bytes).map_err(Error::from);
+                                read.map_err(|error| error.at(*offset).moved_by(start))?;
+                            }
+                        }
+                        read => read.map_err(|error| error.at(first))?,
+                    }
                 }
-                None => now.iter_mut().try_for_each(|(offset, bytes)| self.read_at(*offset, bytes))?,
+                None => self.read_at_once(now)?,
             }
             rest = later;
         }
         Ok(())
+    }
+
+    /// Fills ranges of a file on disk. Returns the error of the first one that failed.
+    fn read_at_once(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
+        let total = ranges.iter().map(|(_, bytes)| bytes.len()).fold(0, usize::saturating_add);
+        let failed = Mutex::new(None::<(u64, Error)>);
+        threads::for_each(self.reading_threads(total), ranges.iter_mut(), &|(offset, bytes)| {
+            if let Err(error) = self.read_alone(*offset, bytes) {
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(first, _)| *offset < *first) {
+                    *failed = Some((*offset, error));
+                }
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Returns whether bytes at `offset` are in a file on disk that is not mapped.
+    pub(crate) fn is_positioned(&self, offset: u64) -> bool {
+        matches!(self.file(offset).0, Self::Positioned(Positioned { origin: Origin::File(_) | Origin::Pooled(_), .. }))
     }
 
     /// Returns whether bytes at `offset` are in a source of ranges.
@@ -459,16 +507,17 @@ impl FileStorage {
         {
             bytes = &mut bytes[..left];
         }
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match place.read_at(start.saturating_add(filled as u64), &mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(now) => filled += now,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::from(error).at(offset)),
-            }
+        let direct = match place {
+            OriginRef::File(file) => file.read_directly(start, bytes),
+            _ => 0..0,
+        };
+        let (head, rest) = bytes.split_at_mut(direct.start);
+        let read = place.read_all(start, head).map_err(|error| error.at(offset))?;
+        if read < direct.start {
+            return Ok(read);
         }
-        Ok(filled)
+        let tail = place.read_all(start.saturating_add(direct.end as u64), &mut rest[direct.len()..]);
+        Ok(direct.end + tail.map_err(|error| error.at(offset))?)
     }
 
     /// Writes a range to `out`, in one call if it is in memory.

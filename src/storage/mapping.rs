@@ -1,8 +1,8 @@
 //! Memory mapping.
 
-use std::fs::File;
 use std::sync::OnceLock;
 
+use super::disk_file::DiskFile;
 use super::pool::PooledFile;
 
 /// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
@@ -19,7 +19,7 @@ pub struct Mapping {
 /// A file that stays open, or may be closed once it is mapped.
 #[derive(Debug)]
 pub(super) enum MappedFile {
-    Open(File),
+    Open(DiskFile),
     Pooled(PooledFile),
 }
 

@@ -3,6 +3,7 @@
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
 mod ahead;
+mod disk_file;
 mod file;
 mod headers;
 mod lock;
@@ -187,8 +188,12 @@ pub trait Storage<'de>: ReadAt {
     }
 
     /// Takes a payload held in its own memory.
-    fn take_held(&mut self, _range: &Range<u64>) -> Option<Buffer> {
-        None
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::read_at`].
+    fn take_held(&mut self, _range: &Range<u64>) -> Result<Option<Buffer>> {
+        Ok(None)
     }
 
     /// Returns the beginning of a non-empty range: at least one byte.

@@ -65,9 +65,18 @@ impl<'f> FileReader<'f> {
     }
 
     /// Announces a payload that will be read, and what its checksum covers before it. A source is asked for it with the
-    /// ones announced after it.
-    pub(crate) fn announce(&mut self, needed_from: u64, payload: Range<u64>, element: usize, is_coded: bool) {
-        if self.storage.is_source(payload.start) {
+    /// ones announced after it. So is a file on disk, which several threads read, if the payload `is_taken_over` as memory
+    /// of its own.
+    pub(crate) fn announce(
+        &mut self,
+        needed_from: u64,
+        payload: Range<u64>,
+        element: usize,
+        is_coded: bool,
+        is_taken_over: bool,
+    ) {
+        let storage = self.storage;
+        if storage.is_source(payload.start) || is_taken_over && storage.is_positioned(payload.start) {
             self.ahead.announce(needed_from, payload, element, is_coded);
         }
     }
@@ -218,7 +227,7 @@ impl<'f> Storage<'f> for FileReader<'f> {
         self.storage.reads_faster(range.start, range.end - range.start)
     }
 
-    fn take_held(&mut self, range: &Range<u64>) -> Option<Buffer> {
+    fn take_held(&mut self, range: &Range<u64>) -> Result<Option<Buffer>> {
         self.ahead.take(self.storage, range)
     }
 

@@ -259,6 +259,83 @@ fn a_source_is_asked_for_many_ranges_together() {
     }
 }
 
+#[test]
+fn a_failure_of_a_source_names_its_tensor() {
+    /// Bytes of which some are lost, without a word about the place.
+    struct Damaged(Vec<u8>, Range<u64>);
+
+    impl ReadRanges for Damaged {
+        fn len(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+
+        fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+            let range = offset..offset + bytes.len() as u64;
+            if range.start < self.1.end && self.1.start < range.end {
+                return Err(io::Error::other("a bad sector"));
+            }
+            bytes.copy_from_slice(&self.0[usize::try_from(offset).unwrap()..][..bytes.len()]);
+            Ok(())
+        }
+
+        fn name(&self) -> Cow<'_, str> {
+            "disk".into()
+        }
+    }
+
+    let map = many(20);
+    for format in multi_tensor_formats() {
+        let bytes = file_of(format, &map);
+        let lost = File::from_bytes(bytes.clone()).unwrap().get("layer.012").unwrap().range();
+        let file = OpenOptions::new().open_ranges(Arc::new(Damaged(bytes, lost.end - 9..lost.end - 8))).unwrap();
+        let expected = format!("disk: {}: tensor `layer.012`: a bad sector (at byte {})", format.name, lost.start);
+        let plan = file.read_plan().all().unwrap().finish().unwrap();
+        let (rows, columns) = (0..50, 0..99);
+        let parts =
+            map.iter().try_fold(file.read_plan(), |plan, (name, _)| plan.slice(name, &[rows.clone(), columns.clone()]));
+        let parts = parts.unwrap().finish().unwrap();
+        let errors = [
+            plan.read_into(&mut vec![0; plan.bytes()]).unwrap_err(),
+            parts.read_into(&mut vec![0; parts.bytes()]).unwrap_err(),
+            file.load::<TensorMap>().unwrap_err(),
+            file.load_into(&mut map.clone()).unwrap_err(),
+        ];
+        assert_eq!(errors.map(|error| error.to_string()), [(); 4].map(|()| expected.clone()));
+    }
+}
+
+/// A file of two tensors with the same bytes, and a third.
+#[cfg(feature = "ptd")]
+fn tied() -> (TensorMap, Vec<u8>) {
+    let shared = tensor(Dtype::F32, &[300, 100]);
+    let map = TensorMap::from_iter([("head", shared.clone()), ("bias", tensor(Dtype::F32, &[30])), ("embed", shared)]);
+    let bytes = tensorfile::ptd::Options::new().dedup(true).to_vec(&map).unwrap();
+    (map, bytes)
+}
+
+#[cfg(feature = "ptd")]
+#[test]
+fn tied_tensors_are_read_once() {
+    let (map, bytes) = tied();
+    let source = Source::new(bytes.clone());
+    let file = source.open();
+    assert_eq!(file.get("head").unwrap().range(), file.get("embed").unwrap().range());
+    source.take();
+    assert!(file.load::<TensorMap>().unwrap() == map);
+    assert_eq!(source.take(), (1, 2, 120_120), "a load");
+    for (way, file) in opened(&bytes) {
+        let plan = file.read_plan().all().unwrap().slice("embed", &[0..300, 0..100]).unwrap().finish().unwrap();
+        let mut memory = vec![0; plan.bytes()];
+        plan.read_into(&mut memory).unwrap();
+        for piece in plan.pieces() {
+            assert!(memory[piece.range()] == *map[piece.name()].as_bytes(), "{way}, `{}`", piece.name());
+        }
+    }
+    let plan = file.read_plan().all().unwrap().finish().unwrap();
+    plan.read_into(&mut vec![0; plan.bytes()]).unwrap();
+    assert_eq!(source.take(), (1, 2, 120_120), "a plan");
+}
+
 /// A model of many small tensors, in order.
 fn many(count: usize) -> TensorMap {
     (0..count).map(|i| (format!("layer.{i:03}"), tensor(Dtype::I32, &[50, 100]))).collect()
