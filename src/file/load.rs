@@ -3,6 +3,8 @@ use std::path::Path;
 use super::{File, OpenOptions};
 use crate::error::Result;
 use crate::model::{FieldAttrs, FromTensors, Node, Source, node_of, put};
+#[cfg(feature = "remote")]
+use crate::storage::url_of;
 use crate::tensor::Tensor;
 
 /// Loads a file of any format into a type, or the checkpoint in a directory or at a URL: see [`File::open`].
@@ -68,5 +70,9 @@ fn load_with(
     node: fn() -> Node,
     load: &mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>,
 ) -> Result<()> {
+    #[cfg(feature = "remote")]
+    if let Some(url) = url_of(path) {
+        return OpenOptions::new().load_at_url(url, node, load);
+    }
     File::open(path)?.load_with(node, &mut |source| load(source))
 }

@@ -5,15 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::{File, FileTensor, OpenOptions, shards};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Category, Error, ErrorKind, Result};
+use crate::find::Deserializer;
+use crate::format::detect;
+use crate::model::{Node, Source};
 use crate::remote::{self, Location, RemoteFile};
-use crate::storage::{FileReader, FileStorage, shown_url};
+use crate::storage::{FileReader, FileStorage, ReadRanges, shown_url};
 use crate::tensor::Tensor;
 use crate::threads::at_once;
 
+/// Loads a value from any file.
+type LoadAny<'l> = &'l mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>;
+
 impl OpenOptions {
     pub(super) fn open_location(&self, url: &str) -> Result<File> {
-        match remote::open(url, &self.limits)? {
+        self.open_found(remote::open(url, &self.limits)?)
+    }
+
+    fn open_found(&self, location: Location) -> Result<File> {
+        match location {
             Location::Path(path) => self.open_path(&path).map_err(|error| error.in_file(&path)),
             Location::Ranges(found) => self.open_remote(found),
         }
@@ -29,6 +39,47 @@ impl OpenOptions {
             Location::Ranges(found) => self.tensor_in_remote(found, name),
         });
         read.map_err(|error| error.in_file(&PathBuf::from(shown_url(url))))
+    }
+
+    /// Loads all of a file, in one stream if each of its headers is found by the one before it.
+    pub(super) fn load_at_url(&self, url: &str, node: fn() -> Node, load: LoadAny<'_>) -> Result<()> {
+        let mut opened = || {
+            let location = remote::open(url, &self.limits)?;
+            if let Location::Ranges(found) = &location
+                && self.load_in_order(found, node, load)?
+            {
+                return Ok(None);
+            }
+            self.finish(self.open_found(location)?).map(Some)
+        };
+        match opened().map_err(|error| error.in_file(&PathBuf::from(shown_url(url))))? {
+            Some(file) => file.load_with(node, &mut |source| load(source)),
+            None => Ok(()),
+        }
+    }
+
+    /// Loads a file in one stream. Returns `false` if its index is found better, if not all of it is read, or if something
+    /// is wrong: opening it says what.
+    fn load_in_order(&self, remote: &RemoteFile, node: fn() -> Node, load: LoadAny<'_>) -> Result<bool> {
+        // A stream holds what it passes, if that is needed later.
+        let most = self.limits.most_held().min(self.limits.memory.unwrap_or(u64::MAX));
+        let skips = matches!(node().inner(), Node::Struct(def) if def.allow_unknown);
+        if skips || remote.source.len()? > most {
+            return Ok(false);
+        }
+        let storage = FileStorage::ranges(remote.source.clone())?;
+        let path = PathBuf::from(&*remote.source.name());
+        let Ok(format) = detect(&mut FileReader::with_index(&storage), Some(&path)) else { return Ok(false) };
+        if !(format.reading.index_reader)().is_chained() {
+            return Ok(false);
+        }
+        let Some(stream) = remote.source.stream() else { return Ok(false) };
+        let mut deserializer = Deserializer::with_reader(&format.reading, stream, self.limits.clone());
+        match deserializer.load_with(node, &mut |source| load(source)).and_then(|()| deserializer.end()) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.category(), Category::Io) => Err(error.in_format(format.name)),
+            Err(_) => Ok(false),
+        }
     }
 
     fn open_remote(&self, remote: RemoteFile) -> Result<File> {

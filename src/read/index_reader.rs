@@ -59,6 +59,12 @@ pub trait IndexReader {
         false
     }
 
+    /// Returns whether each header is found by the one before it, so that a server is best asked for all of a file at
+    /// once, if all of it is read.
+    fn is_chained(&self) -> bool {
+        false
+    }
+
     /// Returns whether names may repeat, as in a stream without lookups by name. Otherwise a repeated name is an error.
     fn names_may_repeat(&self) -> bool {
         false

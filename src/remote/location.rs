@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::source::RemoteSource;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::storage::ReadRanges;
@@ -17,7 +18,7 @@ pub(crate) enum Location {
 
 /// A file to read by ranges, and the way to its shards.
 pub(crate) struct RemoteFile {
-    pub(crate) source: Arc<dyn ReadRanges>,
+    pub(crate) source: Arc<RemoteSource>,
     pub(crate) siblings: Box<dyn Siblings>,
 }
 

@@ -319,6 +319,10 @@ impl RemoteObject for WebObject {
         }
     }
 
+    fn is_streamed(&self) -> bool {
+        true
+    }
+
     fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
         Box::new(WebBody { object: self, rest: range, body: None, retries: Retries::new() })
     }

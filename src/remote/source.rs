@@ -1,12 +1,13 @@
 //! A remote object as a source of ranges: spans at once, and an index read ahead and kept.
 
 use std::borrow::Cow;
-use std::io;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::header_blocks::HeaderBlocks;
+use crate::error::Error;
 use crate::fetch::{Merging, Span, merge_and_cut};
 use crate::storage::ReadRanges;
 use crate::threads::at_once;
@@ -18,6 +19,9 @@ pub(super) trait RemoteObject: Send + Sync {
 
     /// Returns text that is equal only for objects of equal bytes: it may have secrets.
     fn identity(&self) -> Option<String>;
+
+    /// Returns whether a body of any length is one request.
+    fn is_streamed(&self) -> bool;
 
     /// Begins to read a range that is not empty.
     fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody>;
@@ -43,7 +47,7 @@ fn skip_to(body: &mut dyn RangeBody, offset: u64) -> io::Result<()> {
 }
 
 /// A remote object that is read as a file: its index is read ahead and kept, and several spans at once.
-pub(super) struct RemoteSource {
+pub(crate) struct RemoteSource {
     object: Arc<dyn RemoteObject>,
     /// The name for messages.
     name: String,
@@ -58,8 +62,12 @@ const HEADER: u64 = 1 << 10;
 /// The number of bytes to read at a new place of an index.
 const PLACE: u64 = 16 << 10;
 
-/// The number of bytes to read at the end of the file, where some formats have their index.
-const TAIL: u64 = 512 << 10;
+/// The fewest and the most bytes to read at the end of the file, where some formats have their index, and the share of the
+/// file. An index that begins before them takes one more request.
+const TAIL: (u64, u64, u64) = (1 << 20, 4 << 20, 256);
+
+/// A read that ends so near to the end of the file is that of an index there.
+const END: u64 = 64 << 10;
 
 /// The longest gap to read through for the next header, if only this one is known.
 const HEADER_GAP: u64 = 128 << 10;
@@ -81,6 +89,19 @@ impl RemoteSource {
         Self { object, name, headers: Mutex::new(headers), ahead: Mutex::default() }
     }
 
+    /// Returns a reader of everything in order, which asks for the rest with one request. `None` if nothing is left, or
+    /// the server is asked for a piece at a time.
+    pub(crate) fn stream(&self) -> Option<impl Read + use<>> {
+        let mut headers = self.headers();
+        let (known, len) = (headers.missing_from(0), self.object.len());
+        if known >= len || !self.object.is_streamed() {
+            return None;
+        }
+        let mut begin = vec![0; usize::try_from(known).ok()?];
+        headers.copy(0, &mut begin);
+        Some(io::Cursor::new(begin).chain(BodyReader(Arc::clone(&self.object).body(known..len))))
+    }
+
     fn headers(&self) -> MutexGuard<'_, HeaderBlocks> {
         self.headers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +113,8 @@ impl RemoteSource {
     /// Adds the bytes of an index at `missing`, of which a read needs those up to `end`.
     fn read_ahead(&self, missing: u64, end: u64) -> io::Result<()> {
         let len = self.object.len();
-        let tail = len.saturating_sub(TAIL);
+        let tail = len.saturating_sub((len / TAIL.2).clamp(TAIL.0, TAIL.1));
+        let is_in_tail = missing >= tail && len.saturating_sub(end) <= END;
         let mut ahead = self.ahead();
         let goes_on = |body: &dyn RangeBody| {
             let rest = body.rest();
@@ -108,7 +130,7 @@ impl RemoteSource {
             let end = if end - missing > SHORT as u64 {
                 // The length of a long read is what the file says.
                 end.min(len)
-            } else if missing >= tail {
+            } else if is_in_tail {
                 len
             } else if is_near {
                 missing.saturating_add(AHEAD).min(len)
@@ -116,7 +138,7 @@ impl RemoteSource {
                 missing.saturating_add(PLACE).min(len)
             };
             // Directories are read from their end.
-            let start = if missing >= tail { before.unwrap_or_default().max(tail) } else { missing };
+            let start = if is_in_tail { before.unwrap_or_default().max(tail) } else { missing };
             *ahead = Some(Arc::clone(&self.object).body(start..end));
         }
         let body = ahead.as_mut().expect("it was just made");
@@ -164,19 +186,35 @@ impl RemoteSource {
         })
     }
 
+    /// Reads a span. An error has the offset where it stopped, which says which of the parts it is about.
     fn read_span(&self, range: Range<u64>, parts: Vec<(u64, &mut [u8])>, stops: &AtomicBool) -> io::Result<()> {
         let mut body = Arc::clone(&self.object).body(range);
-        for (start, bytes) in parts {
-            skip_to(&mut *body, start)?;
-            for piece in bytes.chunks_mut(256 << 10) {
-                if stops.load(Ordering::Relaxed) {
-                    // Another span failed, and its error is the one that counts.
-                    return Ok(());
+        let read = || {
+            for (start, bytes) in parts {
+                skip_to(&mut *body, start)?;
+                for piece in bytes.chunks_mut(256 << 10) {
+                    if stops.load(Ordering::Relaxed) {
+                        // Another span failed, and its error is the one that counts.
+                        return Ok(());
+                    }
+                    body.read_exact(piece)?;
                 }
-                body.read_exact(piece)?;
             }
-        }
-        Ok(())
+            Ok(())
+        };
+        let read: io::Result<()> = read();
+        read.map_err(|error| Error::from(error).at(body.rest().start).into())
+    }
+}
+
+/// Reads a body to its end.
+struct BodyReader(Box<dyn RangeBody>);
+
+impl Read for BodyReader {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let rest = self.0.rest();
+        let now = usize::try_from(rest.end - rest.start).unwrap_or(usize::MAX).min(bytes.len());
+        self.0.read_exact(&mut bytes[..now]).map(|()| now)
     }
 }
 

@@ -43,6 +43,10 @@ impl IndexReader for Reader {
         true
     }
 
+    fn is_chained(&self) -> bool {
+        true
+    }
+
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<bool> {
         let (before, file_len) = (self.count, file.file_len());
         let mut last = LastHeaders::default();

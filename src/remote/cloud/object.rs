@@ -108,6 +108,10 @@ impl RemoteObject for StoreObject {
         Some(format!("{tag} {}", self.object.url()))
     }
 
+    fn is_streamed(&self) -> bool {
+        false
+    }
+
     fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
         Box::new(StoreBody { object: self, rest: range, bytes: Bytes::new() })
     }

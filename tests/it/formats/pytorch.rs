@@ -860,6 +860,39 @@ fn tensor(key: &str, count: i64, start: i64, shape: &[i64], strides: &[i64]) -> 
     .concat()
 }
 
+/// A checkpoint of vectors of zeros, each in a member of its own. Its checksums are left out.
+#[cfg(feature = "http")]
+pub fn checkpoint(count: usize, elements: usize) -> Vec<u8> {
+    let mut pickle = b"\x80\x02}".to_vec();
+    for i in 0..count {
+        let len = i64::try_from(elements).unwrap();
+        // The tensor of a dict with another name.
+        let item = tensor(&i.to_string(), len, 0, &[len], &[1]);
+        pickle.extend(text(&format!("t{i}")));
+        pickle.extend_from_slice(&item[1 + text("x").len()..]);
+    }
+    pickle.push(b'.');
+    let mut members = vec![("m/data.pkl".to_owned(), pickle)];
+    members.extend((0..count).map(|i| (format!("m/data/{i}"), vec![0; 4 * elements])));
+    let (mut file, mut directory) = (Vec::new(), Vec::new());
+    for (name, contents) in &members {
+        let (len, name_len) = (u32::try_from(contents.len()).unwrap(), u16::try_from(name.len()).unwrap());
+        let mut fields = vec![0; 14];
+        fields.extend([len, len].iter().flat_map(|len| len.to_le_bytes()));
+        fields.extend(name_len.to_le_bytes());
+        fields.extend([0; 2]);
+        let offset = u32::try_from(file.len()).unwrap();
+        directory
+            .extend([b"PK\x01\x02\0\0".as_slice(), &fields, &[0; 10], &offset.to_le_bytes(), name.as_bytes()].concat());
+        file.extend([b"PK\x03\x04", &fields[..], name.as_bytes(), contents].concat());
+    }
+    let count = u16::try_from(members.len()).unwrap().to_le_bytes();
+    let numbers = [directory.len(), file.len()].map(|number| u32::try_from(number).unwrap().to_le_bytes()).concat();
+    file.extend(directory);
+    file.extend([b"PK\x05\x06\0\0\0\0".as_slice(), &count, &count, &numbers, &[0; 2]].concat());
+    file
+}
+
 #[track_caller]
 fn refused(file: &[u8]) -> String {
     let (error, used) = peak(|| pytorch::from_slice::<TensorMap>(file).unwrap_err());

@@ -1,12 +1,13 @@
-//! A web server for tests: it serves ranges from memory, counts requests, and misbehaves as it is told.
+//! A web server for tests: it serves ranges from memory, counts requests, and misbehaves as it is told. Objects are written
+//! to it as to Google Cloud Storage.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A running server on a port of this host.
 pub struct Server {
@@ -18,9 +19,15 @@ pub struct Server {
 struct State {
     objects: Mutex<BTreeMap<String, Object>>,
     seen: Mutex<Vec<Seen>>,
+    /// The parts of uploads that are not complete, by their numbers.
+    uploads: Mutex<BTreeMap<String, BTreeMap<usize, Vec<u8>>>>,
+    /// The number of objects and uploads so far.
+    written: AtomicUsize,
     /// Answers under way, and the most at one time.
     active: AtomicUsize,
     most_active: AtomicUsize,
+    /// The longest chain of requests, each of which came after the answer to the one before it.
+    rounds: AtomicUsize,
     stops: AtomicBool,
 }
 
@@ -51,6 +58,8 @@ pub struct Object {
 pub enum Fault {
     /// The body ends after some bytes, and with it the connection.
     Cut(usize),
+    /// A body ends before an offset of the object, and with it the connection. From there on, the answer is 403.
+    Before(usize),
     /// The connection is closed without an answer.
     Hang,
     /// Another `Content-Range`, or none.
@@ -72,6 +81,7 @@ pub enum Fault {
 /// A request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
+    pub method: String,
     /// The path and the query.
     pub target: String,
     /// The first and the last byte.
@@ -134,9 +144,20 @@ impl Server {
         std::mem::take(&mut self.state.seen.lock().unwrap())
     }
 
+    /// Returns the paths of all objects, and the number of uploads that are not complete.
+    pub fn stored(&self) -> (Vec<String>, usize) {
+        (self.state.objects().keys().cloned().collect(), self.state.uploads.lock().unwrap().len())
+    }
+
     /// Returns the number of requests so far, and forgets them.
     pub fn requests(&self) -> usize {
         self.take_seen().len()
+    }
+
+    /// Returns the number of round trips so far, and forgets them: the longest chain of requests, each of which came after
+    /// the answer to the one before it.
+    pub fn round_trips(&self) -> usize {
+        self.state.rounds.swap(0, Ordering::SeqCst)
     }
 
     /// Returns the most requests that were answered at one time.
@@ -162,11 +183,15 @@ impl State {
         stream.set_nodelay(true)?;
         let mut reader = BufReader::new(stream);
         loop {
-            let Some(seen) = read_request(&mut reader)? else { return Ok(()) };
+            let Some((seen, body)) = read_request(&mut reader)? else { return Ok(()) };
+            let round = self.rounds.load(Ordering::SeqCst) + 1;
             self.seen.lock().unwrap().push(seen.clone());
             let active = self.active.fetch_add(1, Ordering::SeqCst) + 1;
             self.most_active.fetch_max(active, Ordering::SeqCst);
-            let goes_on = self.answer(&seen, stream);
+            let goes_on = match &*seen.method {
+                "PUT" | "POST" | "DELETE" => self.write(&seen, body, stream),
+                _ => self.answer(&seen, round, stream),
+            };
             self.active.fetch_sub(1, Ordering::SeqCst);
             if !goes_on? {
                 return Ok(());
@@ -175,14 +200,19 @@ impl State {
     }
 
     /// Sends an answer. Returns whether the connection stays open.
-    fn answer(&self, seen: &Seen, out: &TcpStream) -> io::Result<bool> {
+    fn answer(&self, seen: &Seen, round: usize, out: &TcpStream) -> io::Result<bool> {
         let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
         let found = self.objects().get_mut(path).map(|object| {
             let fault = object.once.pop_front().or_else(|| object.always.clone());
             (object.clone(), fault)
         });
-        let Some((object, fault)) = found else { return send_status(out, 404, &[]) };
+        let Some((object, fault)) = found else {
+            // A body would be taken for the next answer.
+            let is_head = seen.method == "HEAD";
+            return if is_head { send_head(out, 404, &[]).map(|()| true) } else { send_status(out, 404, &[]) };
+        };
         thread::sleep(object.latency);
+        self.rounds.fetch_max(round, Ordering::SeqCst);
         let header = |name: &str| seen.headers.get(name).map(String::as_str);
         match (object.authorization.as_deref(), header("authorization")) {
             (Some(""), Some(_)) => return send_status(out, 400, &[]),
@@ -217,6 +247,10 @@ impl State {
             return send_status(out, 412, &headers);
         }
         let total = object.bytes.len();
+        if seen.method == "HEAD" {
+            headers.push(("Content-Length".to_owned(), total.to_string()));
+            return send_head(out, 200, &headers).map(|()| true);
+        }
         let range = seen.range.filter(|_| !matches!(fault, Some(Fault::Whole | Fault::Chunked)));
         let Some((first, last)) = range else {
             let body = Body { bytes: &object.bytes, rate: object.rate };
@@ -233,7 +267,13 @@ impl State {
             _ => headers.push(("Content-Range".to_owned(), format!("bytes {first}-{last}/{total}"))),
         }
         let body = Body { bytes: &object.bytes[first..=last], rate: object.rate };
-        if let Some(Fault::Cut(len)) = fault {
+        let cut = match fault {
+            Some(Fault::Cut(len)) => Some(len),
+            Some(Fault::Before(offset)) if offset == first => return send_status(out, 403, &[]),
+            Some(Fault::Before(offset)) if (first..=last).contains(&offset) => Some(offset - first),
+            _ => None,
+        };
+        if let Some(len) = cut {
             headers.push(("Content-Length".to_owned(), body.bytes.len().to_string()));
             send_head(out, 206, &headers)?;
             return (&*out).write_all(&body.bytes[..len.min(body.bytes.len())]).map(|()| false);
@@ -242,12 +282,60 @@ impl State {
     }
 }
 
+impl State {
+    /// Answers a request to write.
+    fn write(&self, seen: &Seen, body: Vec<u8>, out: &TcpStream) -> io::Result<bool> {
+        let (path, query) = seen.target.split_once('?').unwrap_or((&seen.target, ""));
+        let argument = |name: &str| query.split('&').find_map(|argument| argument.strip_prefix(name));
+        let (upload, part) = (argument("uploadId="), argument("partNumber="));
+        let number = self.written.fetch_add(1, Ordering::SeqCst);
+        let etag = format!("\"v{number}\"");
+        let headers = [("ETag".to_owned(), etag.clone())];
+        let put = |bytes: Vec<u8>| {
+            let headers = vec![("Last-Modified".to_owned(), "Thu, 26 Nov 2026 10:00:00 GMT".to_owned())];
+            let object = Object { bytes: bytes.into(), etag: Some(etag.clone()), headers, ..Object::default() };
+            self.objects().insert(path.to_owned(), object);
+        };
+        let mut uploads = self.uploads.lock().unwrap();
+        let (status, text) = match (&*seen.method, upload) {
+            ("DELETE", Some(upload)) => (if uploads.remove(upload).is_some() { 204 } else { 404 }, String::new()),
+            ("DELETE", None) => (if self.objects().remove(path).is_some() { 204 } else { 404 }, String::new()),
+            ("POST", Some(upload)) => {
+                let parts = uploads.remove(upload).unwrap_or_default();
+                put(parts.into_values().flatten().collect());
+                (200, format!("<CompleteMultipartUploadResult><ETag>{etag}</ETag></CompleteMultipartUploadResult>"))
+            }
+            ("POST", None) => {
+                uploads.insert(number.to_string(), BTreeMap::new());
+                let id = format!("<UploadId>{number}</UploadId>");
+                (200, format!("<InitiateMultipartUploadResult>{id}</InitiateMultipartUploadResult>"))
+            }
+            (_, Some(upload)) => {
+                let part = part.and_then(|part| part.parse().ok()).unwrap_or_default();
+                uploads.entry(upload.to_owned()).or_default().insert(part, body);
+                (200, String::new())
+            }
+            (_, None) => {
+                let is_new = seen.headers.get("x-goog-if-generation-match").is_some_and(|version| version == "0");
+                if is_new && self.objects().contains_key(path) {
+                    return send_status(out, 412, &[]);
+                }
+                let source = seen.headers.get("x-goog-copy-source");
+                let copied = source.map(|source| self.objects()[&format!("/{source}")].bytes.to_vec());
+                put(copied.unwrap_or(body));
+                (200, String::new())
+            }
+        };
+        send(out, status, &headers, Body { bytes: text.as_bytes(), rate: None }, false)
+    }
+}
+
 struct Body<'a> {
     bytes: &'a [u8],
     rate: Option<f64>,
 }
 
-fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<Seen>> {
+fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<(Seen, Vec<u8>)>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -258,8 +346,9 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<Seen>> 
         (&**reader.get_ref()).write_all(b"HTTP/1.1 200 Connected\r\n\r\n")?;
         return read_request(reader);
     }
-    let target = line.split(' ').nth(1).unwrap_or_default();
-    let (target, mut headers) = (target.to_owned(), BTreeMap::new());
+    let mut words = line.split(' ').map(str::to_owned);
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = BTreeMap::new();
     loop {
         line.clear();
         reader.read_line(&mut line)?;
@@ -272,7 +361,9 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<Seen>> 
         let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
         Some((first.parse().ok()?, last.parse().ok()?))
     });
-    Ok(Some(Seen { target, range, headers }))
+    let mut body = vec![0; headers.get("content-length").and_then(|len| len.parse().ok()).unwrap_or_default()];
+    reader.read_exact(&mut body)?;
+    Ok(Some((Seen { method, target, range, headers }, body)))
 }
 
 fn send_head(mut out: &TcpStream, status: u16, headers: &[(String, String)]) -> io::Result<()> {
@@ -300,6 +391,7 @@ fn send(
         false => ("Content-Length".to_owned(), body.bytes.len().to_string()),
     };
     send_head(out, status, &[headers, &[length]].concat())?;
+    let (start, mut sent) = (Instant::now(), 0);
     for piece in body.bytes.chunks(256 << 10) {
         if is_chunked {
             out.write_all(format!("{:x}\r\n", piece.len()).as_bytes())?;
@@ -308,8 +400,9 @@ fn send(
         if is_chunked {
             out.write_all(b"\r\n")?;
         }
+        sent += piece.len();
         if let Some(rate) = body.rate {
-            thread::sleep(Duration::from_secs_f64(piece.len() as f64 / rate));
+            thread::sleep(Duration::from_secs_f64(sent as f64 / rate).saturating_sub(start.elapsed()));
         }
     }
     if is_chunked {
