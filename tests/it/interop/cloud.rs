@@ -218,6 +218,39 @@ fn within_a_runtime() {
     });
 }
 
+/// A command with the credentials of a store of Google that this server is.
+fn google(server: &Server, test: &str) -> Command {
+    let account = format!(
+        r#"{{"gcs_base_url": "{}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#,
+        server.url("")
+    );
+    let mut command = command(test, &[]);
+    command.env("GOOGLE_SERVICE_ACCOUNT_KEY", account).env("GOOGLE_ALLOW_HTTP", "true").env("STORE", "gs://bucket");
+    command
+}
+
+#[test]
+fn files_are_saved_to_and_loaded_from_google() {
+    let server = Server::new();
+    run(&mut google(&server, "interop::cloud::saves_and_loads"));
+    let (stored, unfinished) = server.stored();
+    assert!(stored.iter().any(|path| path == "/bucket/models%2Flarge%2Esafetensors"), "{stored:?}");
+    assert!(!stored.iter().any(|path| path.ends_with("%2Etmp")), "temporary objects are deleted: {stored:?}");
+    assert_eq!(unfinished, 0, "failed uploads are aborted");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn forked_processes_read_stores() {
+    let server = Server::new();
+    let map: TensorMap =
+        (0..9_u8).map(|i| (format!("t{i}"), Tensor::from_slice(&[i; 70_000], [70_000]).unwrap())).collect();
+    let headers = vec![("Last-Modified".to_owned(), "Thu, 26 Nov 2026 10:00:00 GMT".to_owned())];
+    let (bytes, etag) = (Arc::new(ten::to_vec(&map).unwrap()), Some("\"v1\"".to_owned()));
+    server.put_object("/bucket/m%2Eten", Object { bytes, etag, headers, ..Object::default() });
+    run(google(&server, "fork::forks_with_open_connections").env("TENSORFILE_TEST_URL", "gs://bucket/m.ten"));
+}
+
 #[test]
 fn objects_of_google_are_read() {
     let server = Server::new();
@@ -226,12 +259,7 @@ fn objects_of_google_are_read() {
     let bytes = Arc::new(ten::to_vec(&map).unwrap());
     let object = Object { bytes, etag: Some("\"v1\"".to_owned()), headers, ..Object::default() };
     server.put_object("/bucket/folder%2Fa%2Eten", object);
-    let account = format!(
-        r#"{{"gcs_base_url": "{}", "disable_oauth": true, "client_email": "", "private_key": "", "private_key_id": ""}}"#,
-        server.url("")
-    );
-    let mut child = command("interop::cloud::reads_from_google", &[]);
-    run(child.env("GOOGLE_SERVICE_ACCOUNT_KEY", account).env("GOOGLE_ALLOW_HTTP", "true"));
+    run(&mut google(&server, "interop::cloud::reads_from_google"));
     let seen = server.take_seen();
     let ranges: Vec<_> = seen.iter().filter(|seen| seen.target.ends_with("a%2Eten")).map(|seen| seen.range).collect();
     assert_eq!(ranges, [Some((0, 65_535)), Some((65_536, 400_095))], "one request to open, and one for the rest");
