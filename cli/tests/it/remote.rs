@@ -317,6 +317,23 @@ fn a_public_server_cannot_lead_to_a_private_one() {
     insta::assert_snapshot!(text);
 }
 
+#[test]
+fn a_proxy_is_used_unless_it_is_not_for_the_host() {
+    let mut remote = Remote::new();
+    let other = Server::new();
+    let url = other.put("/other.safetensors", fs::read(remote.session.path("model.safetensors")).unwrap());
+    for variable in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        remote.variables.push((variable, remote.server.url("")));
+        // The proxy does not have the file.
+        assert!(!remote.run(&["ls", &url]).status.success(), "{variable}");
+        assert_eq!((remote.server.requests(), other.requests()), (1, 0), "{variable}");
+        remote.variables.push(("NO_PROXY", "127.0.0.1".to_owned()));
+        assert!(remote.run(&["ls", &url]).status.success(), "{variable}");
+        assert_eq!((remote.server.requests(), other.requests()), (0, 1), "{variable}");
+        remote.variables.truncate(remote.variables.len() - 2);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn an_interrupt_ends_waiting_at_once() {

@@ -154,10 +154,12 @@ impl Diff {
         };
         let [name_a, name_b] = [&self.a, &self.b].map(|path| display_name(path).display().to_string());
         let equal = tensors.is_empty() && metadata.is_empty();
-        let equal_by = self.equal_by(pairs.are_known_equal);
+        let (compared, known_equal) = (pairs.len(), pairs.are_known_equal);
+        let equal_by = self.equal_by(known_equal);
         let warnings = || FileWarning::of_file(&name_a, a).chain(FileWarning::of_file(&name_b, b)).collect();
         let warnings = if self.json { warnings() } else { Vec::new() };
-        Ok(DiffReport { a: name_a, b: name_b, equal, compared: pairs.len(), tensors, metadata, warnings, equal_by })
+        let (a, b) = (name_a, name_b);
+        Ok(DiffReport { a, b, equal, compared, known_equal, tensors, metadata, warnings, equal_by })
     }
 
     /// Returns the names of the tensors of A for the comparison.

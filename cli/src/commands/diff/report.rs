@@ -22,6 +22,8 @@ pub struct DiffReport<'f> {
     pub equal: bool,
     /// The number of names in either file.
     pub compared: usize,
+    /// Whether the servers say that the files are equal, so that no values were read.
+    pub known_equal: bool,
     pub tensors: Vec<TensorDiff<'f>>,
     pub metadata: Vec<MetadataDiff>,
     /// Those of both files.
