@@ -9,7 +9,7 @@
 //! a connection that is open. Times are the shortest of rounds that measure all ways in turn.
 
 #[path = "../tests/it/support/server.rs"]
-#[allow(dead_code, reason = "the tests need all of it")]
+#[allow(dead_code, clippy::unwrap_used, reason = "it is that of the tests, which need all of it")]
 mod server;
 
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -162,7 +162,10 @@ mod tests {
         // Two tensors have the first range.
         let ranges = [40..50, 10..20, 40..50, 60..63, 64..70];
         ranges.iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, false));
-        let bytes = |range: &Range<u64>| (range.start..range.end).map(|byte| byte as u8).collect::<Vec<_>>();
+        let stored: Vec<u8> = (0..100).collect();
+        let bytes = |range: &Range<u64>| {
+            stored[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
+        };
         assert_eq!(ahead.take(&storage, &ranges[0]).unwrap().unwrap()[..], bytes(&ranges[0]));
         assert!(ahead.ranges.is_empty() && ahead.held.len() == 4, "{ahead:?}");
         // One may be left out.
