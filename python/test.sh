@@ -12,6 +12,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 venv=$CARGO_TARGET_DIR/python
 requirements=python/requirements-test.txt
+# Its own tests are run, which are only in source distributions.
+safetensors=(0.8.0 0.9.0rc1)
 
 only_setup=no torch=no
 while [[ ${1-} == --setup || ${1-} == --torch ]]; do
@@ -24,16 +26,21 @@ pip() {
 }
 
 # The copy is made last, so that an interrupted installation does not count.
-if ! cmp -s "$requirements" "$venv/requirements-test.txt" || ! compgen -G "$venv/safetensors-*" >/dev/null; then
+if ! cmp -s "$requirements" "$venv/requirements-test.txt"; then
     "${PYTHON:-python3}" -m venv --clear "$venv"
     pip install --quiet --only-binary :all: -r "$requirements"
-    # Its own tests, which are only in the source distribution.
-    sdist=$(mktemp -d)
-    pip download --quiet --no-deps --no-binary :all: --dest "$sdist" "$(grep '^safetensors==' "$requirements")"
-    tar --extract --gzip --file "$sdist"/safetensors-*.tar.gz --directory "$venv"
-    rm -rf "$sdist"
     cp "$requirements" "$venv/"
 fi
+for version in "${safetensors[@]}"; do
+    if [[ ! -e $venv/safetensors-$version ]]; then
+        sdist=$(mktemp -d)
+        # Pip asks for its metadata, which maturin prepares.
+        PATH=$venv/bin:$PATH pip download --quiet --no-deps --no-build-isolation --no-binary safetensors --dest "$sdist" "safetensors==$version"
+        tar --extract --gzip --file "$sdist/safetensors-$version.tar.gz" --directory "$sdist"
+        mv "$sdist/safetensors-$version" "$venv/"
+        rm -rf "$sdist"
+    fi
+done
 if [[ $torch == yes ]]; then
     pip install --quiet --only-binary :all: -r tests/interop/requirements-torch.txt
 fi

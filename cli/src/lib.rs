@@ -29,11 +29,13 @@ mod repeated;
 mod signals;
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{parse_bytes, set_max_memory};
+use args::{Printer, parse_bytes, set_max_memory};
+use commands::Command;
 use exit::{Failure, Verdict};
 use output::Stdout;
 
@@ -66,7 +68,7 @@ struct Cli {
     #[arg(long, short, global = true)]
     verbose: bool,
     #[command(subcommand)]
-    command: commands::Command,
+    command: Command,
 }
 
 const EXIT_CODES: &str = "\
@@ -172,6 +174,17 @@ pub fn run(args: &[impl AsRef<OsStr>]) -> ProgramRun {
         Err(failure) => (failure.code(), Some(failure.to_string()).filter(|message| !message.is_empty())),
     };
     ProgramRun { code, output: out.into_memory(), message }
+}
+
+/// Returns the table that `ls` prints of an open file, with the line of sums.
+#[doc(hidden)]
+pub fn table(file: &tensorfile::File) -> String {
+    let mut out = Stdout::to_memory();
+    if let Command::Ls(ls) = Cli::parse_from(["tensorfile", "ls", "-"]).command {
+        // Memory takes everything, and no filter was given.
+        let _ = ls.list(Path::new(""), file, &mut Printer::Text(&mut out));
+    }
+    String::from_utf8_lossy(&out.into_memory()).trim_end().to_owned()
 }
 
 impl ProgramRun {

@@ -2,10 +2,15 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use tensorfile::{Error, ErrorKind, Progress};
+use tensorfile::{Error, ErrorKind, File, Progress};
 
 use crate::errors::to_exception;
 
@@ -14,15 +19,20 @@ use crate::errors::to_exception;
 pub struct Callback {
     function: Option<Arc<Py<PyAny>>>,
     raised: Arc<Mutex<Option<PyErr>>>,
+    /// Whether Ctrl-C ended the call while a thread still works for it.
+    is_left: Arc<AtomicBool>,
 }
 
 impl Callback {
     pub fn new(function: Option<Py<PyAny>>) -> Self {
-        Self { function: function.map(Arc::new), raised: Arc::default() }
+        Self { function: function.map(Arc::new), ..Self::default() }
     }
 
     /// Tells the function, and looks for signals. `Break` if either raised an exception.
     pub fn tell(&self, progress: Progress) -> ControlFlow<()> {
+        if self.is_left.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
         let told = Python::attach(|py| {
             py.check_signals()?;
             match &self.function {
@@ -39,12 +49,65 @@ impl Callback {
         }
     }
 
+    /// Does work that tells this callback, without the interpreter. If it waits for a server, Ctrl-C ends the call at
+    /// once, and the work when it next tells of progress.
+    pub fn detach<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        waits: bool,
+        path: Option<&Path>,
+        work: impl FnOnce() -> tensorfile::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let done = if waits {
+            in_thread(py, work).inspect_err(|_| self.is_left.store(true, Ordering::Relaxed))?
+        } else {
+            py.detach(work)
+        };
+        done.map_err(|error| self.to_exception(error, path))
+    }
+
     /// Converts the error of a call that told this callback.
     pub fn to_exception(&self, error: Error, path: Option<&Path>) -> PyErr {
         let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (error.kind(), raised) {
             (ErrorKind::Cancelled, Some(raised)) => raised,
             _ => to_exception(error, path),
+        }
+    }
+}
+
+/// Does work that reads a file, without the interpreter.
+pub fn detach<T: Send + 'static>(
+    py: Python<'_>,
+    file: &Arc<File>,
+    work: impl FnOnce(&File) -> tensorfile::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let file = Arc::clone(file);
+    Callback::default().detach(py, is_remote(&file), None, move || work(&file))
+}
+
+/// Returns whether a file is on a server, which may be silent for long.
+pub fn is_remote(file: &File) -> bool {
+    file.path().is_none() && file.location().is_some()
+}
+
+/// The time between two looks for signals.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Does work in a thread of its own, without the interpreter, and waits until it is done.
+///
+/// Ctrl-C ends the call at once. Nobody waits for the thread then, which owns all that it uses.
+pub fn in_thread<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+    let (send, receive) = mpsc::channel();
+    // One thread at a time waits without the interpreter.
+    let receive = Mutex::new(receive);
+    // Nobody receives after Ctrl-C.
+    thread::spawn(move || drop(send.send(work())));
+    loop {
+        match py.detach(|| receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL)) {
+            Ok(done) => return Ok(done),
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the call panicked")),
         }
     }
 }

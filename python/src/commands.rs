@@ -2,22 +2,18 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-use std::time::Duration;
 
 use indexmap::IndexMap;
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use tensorfile::file::MetadataEdit;
 use tensorfile::file::atomic::FileLock;
+use tensorfile::file::{MetadataEdit, shown_url};
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
 use tensorfile::{ErrorKind, FORMATS, File, Format, SaveOptions, Tensors, WriteOptions};
 use tensorfile_cli::Filter;
 
-use crate::callbacks::Callback;
+use crate::callbacks::{Callback, in_thread};
 use crate::errors::to_exception;
 use crate::file::format_named;
 use crate::save::{cast_floats, float_named};
@@ -28,26 +24,13 @@ pub fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
     py.detach(|| tensorfile_cli::main_with(args.into_iter()))
 }
 
-/// The time between two looks for signals.
-const POLL: Duration = Duration::from_millis(50);
-
 /// Run a command with its output in memory. Return the exit code, the output, and the message of a failure.
 ///
 /// Ctrl-C ends the call at once. The command only reads: it goes on in a thread that nobody waits for.
 #[pyfunction]
 pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyBytes>, Option<String>)> {
-    let (send, receive) = mpsc::channel();
-    // One thread at a time waits without the interpreter.
-    let receive = Mutex::new(receive);
-    // Nobody receives after Ctrl-C.
-    thread::spawn(move || drop(send.send(tensorfile_cli::run(&args))));
-    loop {
-        match py.detach(|| receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL)) {
-            Ok(run) => return Ok((run.code, PyBytes::new(py, &run.output), run.message)),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
-            Err(RecvTimeoutError::Disconnected) => return Err(PyRuntimeError::new_err("the command panicked")),
-        }
-    }
+    let run = in_thread(py, move || tensorfile_cli::run(&args))?;
+    Ok((run.code, PyBytes::new(py, &run.output), run.message))
 }
 
 /// Convert a file to another format; `tensorfile.convert` prepares the arguments.
@@ -72,13 +55,11 @@ pub fn convert(
     let format = format.map(format_named).transpose()?;
     let floats = dtype.map(float_named).transpose()?;
     let callback = Callback::new(progress);
-    let converted = py.detach(|| {
+    let (told, waits, from) = (callback.clone(), shown_url(&source).is_some(), source.clone());
+    callback.detach(py, waits, Some(&from), move || {
         let file = File::open(&source)?;
         let mut options = SaveOptions::new().write(kept(&file, format.or_else(|| by_extension(&target)), lossy)?);
-        options = options.progress({
-            let callback = callback.clone();
-            move |progress| callback.tell(progress)
-        });
+        options = options.progress(move |progress| told.tell(progress));
         if let Some(format) = format {
             options = options.format(format);
         }
@@ -98,8 +79,7 @@ pub fn convert(
         let renamed = Renamed::by_rules(&subset, &rules);
         let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info));
         options.save(&target, &cast as &dyn Tensors)
-    });
-    converted.map_err(|error| callback.to_exception(error, Some(&source)))
+    })
 }
 
 fn by_extension(path: &Path) -> Option<&'static Format> {

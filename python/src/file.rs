@@ -1,20 +1,22 @@
 //! Open files and their tensors.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
-use pyo3::exceptions::{PyBufferError, PyKeyError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyKeyError, PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
-use tensorfile::file::{Backend, FileTensor};
+use tensorfile::file::{Backend, FileTensor, shown_url};
 use tensorfile::report::WarningKind;
 use tensorfile::{Error, ErrorKind, File, Format, Layout, OpenOptions, TensorInfo};
 
-use crate::callbacks::Callback;
+use crate::callbacks::{Callback, detach, is_remote};
 use crate::errors::to_exception;
 use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
 use crate::scalars::{buffer_format, dlpack_code};
@@ -47,8 +49,7 @@ pub fn open(
     mmap: bool,
     deny: Option<Vec<String>>,
 ) -> PyResult<PyFile> {
-    let (options, callback) = options(format)?;
-    let options = options.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
+    let options = options(format)?.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
         Backend::Mapped
     } else {
         Backend::Positioned
@@ -56,11 +57,11 @@ pub fn open(
     if path.hasattr("read")? {
         let reader = PyReader(path.clone().unbind());
         let file = py.detach(|| options.from_reader(reader)).map_err(|error| to_exception(error, None))?;
-        return Ok(PyFile::new(file, callback));
+        return Ok(PyFile::new(file));
     }
     let path: PathBuf = path.extract()?;
-    let file = py.detach(|| options.open(&path)).map_err(|error| to_exception(error, Some(&path)))?;
-    Ok(PyFile::new(file, callback))
+    let (waits, location) = (shown_url(&path).is_some(), path.clone());
+    Callback::default().detach(py, waits, Some(&path), move || options.open(&location)).map(PyFile::new)
 }
 
 /// Open a tensor file in memory: `bytes`, `bytearray`, `memoryview` or any other contiguous buffer.
@@ -75,24 +76,44 @@ pub fn open(
 #[pyfunction]
 #[pyo3(signature = (data, *, format=None))]
 pub fn open_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, format: Option<&str>) -> PyResult<PyFile> {
-    let (options, callback) = options(format)?;
-    let data = Buffer::contiguous(data)?;
+    let (options, data) = (options(format)?, Buffer::contiguous(data)?);
     let file = py.detach(|| options.from_bytes(data)).map_err(|error| to_exception(error, None))?;
-    Ok(PyFile::new(file, callback))
+    Ok(PyFile::new(file))
 }
 
-/// Returns options, and a callback that looks for signals while plans are read.
-fn options(format: Option<&str>) -> PyResult<(OpenOptions, Callback)> {
-    let callback = Callback::default();
-    let options = OpenOptions::new().progress({
-        let callback = callback.clone();
-        move |progress| callback.tell(progress)
-    });
-    let options = match format {
+/// Read tensors of one file, each into a contiguous buffer of its `nbytes`, in the order of `strides`.
+#[pyfunction]
+#[pyo3(signature = (tensors, buffers, progress=None))]
+pub fn read_tensors(
+    py: Python<'_>,
+    tensors: Vec<Bound<'_, PyTensor>>,
+    buffers: Vec<Bound<'_, PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<()> {
+    let Some(file) = tensors.first().map(|tensor| Arc::clone(&tensor.get().file)) else { return Ok(()) };
+    let mut pairs = Vec::with_capacity(tensors.len());
+    for (tensor, buffer) in tensors.iter().zip(&buffers) {
+        let (tensor, buffer) = (tensor.get(), Buffer::writable(buffer)?);
+        tensor.check_len(&buffer, tensor.file_tensor().payload_bytes())?;
+        if !Arc::ptr_eq(&file, &tensor.file) {
+            return Err(PyValueError::new_err("the tensors are of several files"));
+        }
+        pairs.push((tensor.position, buffer));
+    }
+    let callback = Callback::new(progress);
+    let told = callback.clone();
+    callback.detach(py, is_remote(&file), None, move || {
+        let bytes = pairs.iter_mut().map(|(position, buffer)| (*position, buffer.bytes_mut())).collect();
+        read(&file, bytes, &told)
+    })
+}
+
+fn options(format: Option<&str>) -> PyResult<OpenOptions> {
+    let options = OpenOptions::new();
+    Ok(match format {
         Some(name) => options.format(format_named(name)?),
         None => options,
-    };
-    Ok((options, callback))
+    })
 }
 
 fn kinds(names: &[String]) -> PyResult<Vec<WarningKind>> {
@@ -119,17 +140,11 @@ pub fn format_named(name: &str) -> PyResult<&'static Format> {
 #[pyclass(frozen, mapping, name = "File", module = "tensorfile")]
 pub struct PyFile {
     file: RwLock<Option<Arc<File>>>,
-    /// It is told of what plans read.
-    callback: Callback,
 }
 
 impl PyFile {
-    fn new(file: File, callback: Callback) -> Self {
-        Self { file: RwLock::new(Some(Arc::new(file))), callback }
-    }
-
-    pub fn callback(&self) -> &Callback {
-        &self.callback
+    fn new(file: File) -> Self {
+        Self { file: RwLock::new(Some(Arc::new(file))) }
     }
 
     pub fn get(&self) -> PyResult<Arc<File>> {
@@ -214,8 +229,7 @@ impl PyFile {
 
     /// Return the metadata: texts by their keys. Numbers and lists of GGUF are texts here.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let file = self.get()?;
-        let metadata = py.detach(|| file.metadata()).map_err(|error| to_exception(error, None))?;
+        let metadata = detach(py, &self.get()?, File::metadata)?;
         let entries = PyDict::new(py);
         metadata.entries.iter().try_for_each(|(key, value)| entries.set_item(key, value))?;
         Ok(entries)
@@ -235,9 +249,15 @@ impl PyFile {
         slf.py().import("tensorfile._plan")?.getattr("ReadPlan")?.call1((slf, names, slices, align))
     }
 
-    /// Read what a plan has into a contiguous buffer, as `plan.read_into(buffer)`.
-    fn read_into<'py>(&self, buffer: Bound<'py, PyAny>, plan: Bound<'py, PyAny>) -> PyResult<()> {
-        plan.call_method1("read_into", (buffer,)).map(drop)
+    /// Read what a plan has into a contiguous buffer, as `plan.read_into(buffer, progress)`.
+    #[pyo3(signature = (buffer, plan, progress=None))]
+    fn read_into<'py>(
+        &self,
+        buffer: Bound<'py, PyAny>,
+        plan: Bound<'py, PyAny>,
+        progress: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<()> {
+        plan.call_method1("read_into", (buffer, progress)).map(drop)
     }
 
     /// The oddities of the file, as texts: parts that are left out, unknown dtypes, repeated names and others.
@@ -295,8 +315,12 @@ impl PyFile {
         }
     }
 
-    fn __str__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
-        slf.py().import("tensorfile._show")?.call_method1("table", (slf,))
+    /// Return the table that `tensorfile ls` prints.
+    fn __str__(&self, py: Python<'_>) -> String {
+        match self.get() {
+            Ok(file) => py.detach(|| tensorfile_cli::table(&file)),
+            Err(_) => self.__repr__(),
+        }
     }
 
     fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
@@ -313,6 +337,12 @@ impl PyFile {
 pub struct PyTensor {
     file: Arc<File>,
     position: usize,
+}
+
+thread_local! {
+    /// When Ctrl-C last ended an export of a buffer. `numpy.asarray` drops this exception and calls `__array__` at once,
+    /// which would wait for the server again.
+    static INTERRUPTED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 impl PyTensor {
@@ -338,11 +368,13 @@ impl PyTensor {
 
     /// Returns a copy of the bytes.
     fn copied(&self, py: Python<'_>) -> PyResult<Payload> {
-        let tensor = self.file_tensor();
-        let len =
-            usize::try_from(tensor.payload_bytes()).map_err(|_| PyValueError::new_err("the tensor is too large"))?;
-        let copied = py.detach(|| Payload::own(len, |bytes| read(&tensor, bytes)));
-        copied.map_err(|error| to_exception(error, None))
+        let (len, position) = (self.file_tensor().payload_bytes(), self.position);
+        let len = usize::try_from(len).map_err(|_| PyValueError::new_err("the tensor is too large"))?;
+        let callback = Callback::default();
+        let (file, told) = (Arc::clone(&self.file), callback.clone());
+        callback.detach(py, is_remote(&file), None, move || {
+            Payload::own(len, |bytes| read(&file, vec![(position, bytes)], &told))
+        })
     }
 
     /// Returns the strides in elements; `None` if the elements have none.
@@ -351,16 +383,25 @@ impl PyTensor {
     }
 }
 
-/// Fills `bytes` with the payload of a tensor.
-fn read(tensor: &FileTensor<'_>, bytes: &mut [u8]) -> tensorfile::Result<()> {
-    match tensor.read_at(0, bytes) {
-        // Compressed payloads and those with a checksum are read whole.
-        Err(error) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
-            bytes.copy_from_slice(tensor.read()?.as_bytes());
-            Ok(())
+/// Fills the memory of each tensor, given by its position, with its payload.
+fn read(file: &File, tensors: Vec<(usize, &mut [u8])>, callback: &Callback) -> tensorfile::Result<()> {
+    let found = |position| file.nth(position).expect("the position was found in the file");
+    // A plan would put elements in the order of rows.
+    let (kept, in_rows): (Vec<_>, Vec<_>) =
+        tensors.into_iter().partition(|(position, _)| matches!(found(*position).layout(), Layout::DimOrder(_)));
+    for (position, bytes) in kept {
+        match found(position).read_at(0, bytes) {
+            // Compressed payloads and those with a checksum are read whole.
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
+                bytes.copy_from_slice(found(position).read()?.as_bytes());
+            }
+            read => read?,
         }
-        read => read,
     }
+    let (positions, buffers): (Vec<_>, Vec<_>) = in_rows.into_iter().unzip();
+    let callback = callback.clone();
+    let plan = file.read_plan().align(1).progress(move |progress| callback.tell(progress));
+    plan.tensors(positions.into_iter().map(found))?.finish()?.read_vectored(buffers)
 }
 
 /// Returns the strides of a dense tensor with one element in a block, in elements.
@@ -447,6 +488,13 @@ impl PyTensor {
         matches!(self.file_tensor().layout(), Layout::Coo { .. })
     }
 
+    /// Read the indices and values of a sparse tensor: arrays of the shapes `(ndim, nnz)` and `(nnz,)`.
+    ///
+    /// `torch.sparse_coo_tensor(*t.coo(), t.shape)` takes them, and `scipy.sparse.coo_array((values, tuple(indices)), t.shape)`.
+    fn coo(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("tensorfile._arrays")?.call_method1("coo", (slf,))
+    }
+
     /// Whether the dtype is unknown to this library. Only `data` has the bytes.
     #[getter]
     fn is_unknown(&self) -> bool {
@@ -493,34 +541,35 @@ impl PyTensor {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        if INTERRUPTED.take().is_some_and(|when| when.elapsed() < Duration::from_millis(10)) {
+            return Err(PyKeyboardInterrupt::new_err(()));
+        }
         slf.py().import("tensorfile._arrays")?.call_method1("array", (slf, dtype, copy))
     }
 
     /// Return the digest of dtype, shape and elements, in hexadecimal. It is the same in every format.
     fn digest(&self, py: Python<'_>) -> PyResult<String> {
-        let tensor = self.file_tensor();
-        let digest = py.detach(|| tensor.digest()).map_err(|error| to_exception(error, None))?;
-        Ok(digest.to_string())
+        let position = self.position;
+        let digest = detach(py, &self.file, move |file| {
+            file.nth(position).expect("the position was found in the file").digest()
+        });
+        Ok(digest?.to_string())
     }
 
     /// Read the bytes into a contiguous buffer of `nbytes` bytes, in the order of `strides`.
-    fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut buffer = Buffer::writable(buffer)?;
-        let tensor = self.file_tensor();
-        self.check_len(&buffer, tensor.payload_bytes())?;
-        let filled = py.detach(|| read(&tensor, buffer.bytes_mut()));
-        filled.map_err(|error| to_exception(error, None))
+    fn read_into(slf: Bound<'_, Self>, buffer: Bound<'_, PyAny>) -> PyResult<()> {
+        read_tensors(slf.py(), vec![slf], vec![buffer], None)
     }
 
     /// Read a part, a pair of bounds for each dim, into a contiguous buffer in the order of rows.
     fn _read_part(&self, py: Python<'_>, bounds: Vec<(usize, usize)>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut buffer = Buffer::writable(buffer)?;
         let ranges: Vec<Range<usize>> = bounds.into_iter().map(|(start, end)| start..end).collect();
-        let tensor = self.file_tensor();
-        let part = py.detach(|| tensor.slice(&ranges)).map_err(|error| to_exception(error, None))?;
-        self.check_len(&buffer, part.as_bytes().len() as u64)?;
-        buffer.bytes_mut().copy_from_slice(part.as_bytes());
-        Ok(())
+        let position = self.position;
+        detach(py, &self.file, move |file| {
+            let tensor = file.nth(position).expect("the position was found in the file");
+            tensor.slice_into(&ranges, buffer.bytes_mut())
+        })
     }
 
     /// Export the tensor by DLPack. Consumers of DLPack 1.0 get the memory of the file, read-only, others a copy.
@@ -575,7 +624,11 @@ impl PyTensor {
         let item = info.dtype.block_bytes();
         let shape = info.shape.dims().iter().map(|dim| dim.cast_signed()).collect();
         let strides = strides.iter().map(|stride| stride.saturating_mul(item).cast_signed()).collect();
-        let payload = this.payload(slf.py())?;
+        let payload = this.payload(slf.py()).inspect_err(|error| {
+            if error.is_instance_of::<PyKeyboardInterrupt>(slf.py()) {
+                INTERRUPTED.set(Some(Instant::now()));
+            }
+        })?;
         let memory = Bound::new(slf.py(), PyMemory { payload, format, item, shape, strides })?;
         // SAFETY: Python passes a view to be filled.
         unsafe { memory::export(memory, view, flags) }

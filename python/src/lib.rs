@@ -36,7 +36,7 @@ mod _tensorfile {
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, MismatchError};
     #[pymodule_export]
-    use crate::file::{PyFile, PyTensor, open, open_bytes};
+    use crate::file::{PyFile, PyTensor, open, open_bytes, read_tensors};
     #[pymodule_export]
     use crate::plan::PyPlan;
     #[pymodule_export]

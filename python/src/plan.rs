@@ -8,15 +8,17 @@ use pyo3::prelude::*;
 use tensorfile::File;
 use tensorfile::file::ReadPlan;
 
-use crate::callbacks::Callback;
+use crate::callbacks::{Callback, is_remote};
+use crate::errors::to_exception;
 use crate::file::PyFile;
 use crate::memory::Buffer;
 
 /// What a plan reads: headers are all that is needed to make it again.
 #[pyclass(frozen, name = "Plan", module = "tensorfile")]
-pub struct PyPlan {
+pub struct PyPlan(Arc<Pieces>);
+
+struct Pieces {
     file: Arc<File>,
-    callback: Callback,
     pieces: Vec<(String, Option<Vec<Range<usize>>>)>,
     align: usize,
 }
@@ -27,9 +29,9 @@ type Part = (String, Option<Vec<(usize, usize)>>);
 /// A piece of a plan: offset in the memory, number of bytes, and dims.
 type Piece = (usize, usize, Vec<usize>);
 
-impl PyPlan {
-    fn plan(&self) -> tensorfile::Result<ReadPlan<'_>> {
-        let mut plan = self.file.read_plan().align(self.align);
+impl Pieces {
+    fn plan(&self, callback: Callback) -> tensorfile::Result<ReadPlan<'_>> {
+        let mut plan = self.file.read_plan().align(self.align).progress(move |progress| callback.tell(progress));
         for (name, part) in &self.pieces {
             plan = match part {
                 Some(ranges) => plan.slice(name, ranges)?,
@@ -37,14 +39,6 @@ impl PyPlan {
             };
         }
         plan.finish()
-    }
-
-    fn with<T>(&self, py: Python<'_>, take: impl FnOnce(&ReadPlan<'_>) -> tensorfile::Result<T> + Send) -> PyResult<T>
-    where
-        T: Send,
-    {
-        let taken = py.detach(|| take(&self.plan()?));
-        taken.map_err(|error| self.callback.to_exception(error, None))
     }
 }
 
@@ -54,26 +48,30 @@ impl PyPlan {
     fn new(file: &PyFile, pieces: Vec<Part>, align: usize) -> PyResult<Self> {
         let ranges = |part: Vec<(usize, usize)>| part.into_iter().map(|(start, end)| start..end).collect();
         let pieces = pieces.into_iter().map(|(name, part)| (name, part.map(ranges))).collect();
-        Ok(Self { file: file.get()?, callback: file.callback().clone(), pieces, align })
+        Ok(Self(Arc::new(Pieces { file: file.get()?, pieces, align })))
     }
 
     /// Return the bytes of the memory, the bytes that are read, the ranges of the file, and the pieces.
     #[expect(clippy::type_complexity, reason = "it is unpacked by `tensorfile.ReadPlan` only")]
     fn facts(&self, py: Python<'_>) -> PyResult<(usize, u64, Vec<(u64, u64)>, Vec<Piece>)> {
-        self.with(py, |plan| {
+        let facts = py.detach(|| {
+            let plan = self.0.plan(Callback::default())?;
             let spans = plan.spans().iter().map(|span| (span.start, span.end)).collect();
             let pieces = plan.pieces().iter();
             let pieces =
                 pieces.map(|piece| (piece.range().start, piece.range().len(), piece.info().shape.dims().to_vec()));
             Ok((plan.bytes(), plan.bytes_read(), spans, pieces.collect()))
-        })
+        });
+        facts.map_err(|error| to_exception(error, None))
     }
 
     /// Read into a contiguous buffer, at least as long as the plan.
-    fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         let mut buffer = Buffer::writable(buffer)?;
-        let len = buffer.len();
-        let needed = self.with(py, |plan| {
+        let (len, pieces, callback) = (buffer.len(), Arc::clone(&self.0), Callback::new(progress));
+        let told = callback.clone();
+        let needed = callback.detach(py, is_remote(&self.0.file), None, move || {
+            let plan = pieces.plan(told)?;
             if len < plan.bytes() { Ok(plan.bytes()) } else { plan.read_into(buffer.bytes_mut()).map(|()| 0) }
         })?;
         if needed > 0 {

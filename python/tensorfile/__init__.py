@@ -10,15 +10,18 @@
 - `check`: compares a file with names, dtypes and shapes.
 - `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit`: the commands of the program `tensorfile`, which
   `python -m tensorfile` runs.
-- `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and `safetensors.torch`.
+- `safe_open`: that of safetensors. `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and
+  `safetensors.torch`.
 """
 
 from collections.abc import Mapping
 
 from ._check import LoadReport, check
 from ._commands import convert, diff, digest, edit, info, report, stats, verify
+from ._errors import SafetensorError
 from ._load import load
 from ._plan import ReadPlan
+from ._safetensors import safe_open
 from ._save import save
 from ._tensorfile import (
     FORMATS,
@@ -32,7 +35,7 @@ from ._tensorfile import (
     open_bytes,
 )
 
-Mapping.register(File)
+Mapping.register(File)  # pyright: ignore[reportAttributeAccessIssue]
 
 __all__ = [
     "FORMATS",
@@ -42,6 +45,7 @@ __all__ = [
     "LoadReport",
     "MismatchError",
     "ReadPlan",
+    "SafetensorError",
     "Tensor",
     "__version__",
     "check",
@@ -54,6 +58,7 @@ __all__ = [
     "open",
     "open_bytes",
     "report",
+    "safe_open",
     "save",
     "stats",
     "verify",

@@ -4,6 +4,8 @@ import operator
 
 import numpy
 
+from . import _tensorfile
+
 # The dtypes of numpy, by those of files.
 DTYPES = {
     "bool": "?",
@@ -47,7 +49,7 @@ def dtype_of(tensor, as_bits=False):
     """
     name = tensor.dtype
     if tensor.is_sparse:
-        raise TypeError(f"tensor `{tensor.name}` is sparse; `data` has its coordinates and values")
+        raise TypeError(f"tensor `{tensor.name}` is sparse; `coo()` returns its indices and values")
     if tensor.is_unknown:
         raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {name}; `data` has its bytes")
     if name in DTYPES:
@@ -110,19 +112,52 @@ def empty(shape, dtype):
 
 def owned(tensor):
     """Return an array of its own, in the memory order of the file."""
+    return owned_all([tensor])[0]
+
+
+def owned_all(tensors, progress=None):
+    """Return an array of its own for each tensor of a file. They are read together, in threads."""
+    places = [place(tensor) for tensor in tensors]
+    _tensorfile.read_tensors(tensors, [buffer for _, buffer in places], progress)
+    return [found for found, _ in places]
+
+
+def load(file, progress=None):
+    """Return all tensors of a file as arrays of their own, by their names."""
+    items = file.items()
+    return dict(zip((name for name, _ in items), owned_all([tensor for _, tensor in items], progress)))
+
+
+def place(tensor):
+    """Return a new array for a tensor, in the memory order of the file, and its bytes as a buffer."""
     dtype, is_packed = dtype_of(tensor)
     if is_packed:
-        found, buffer = empty(packed_shape(tensor.shape, tensor.nbytes), dtype)
-        tensor.read_into(buffer)
-        return found
+        return empty(packed_shape(tensor.shape, tensor.nbytes), dtype)
     # The outermost dim first, as they are in memory. Dims of one element may be anywhere.
     strides = tensor.strides
     order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
     found, buffer = empty([tensor.shape[dim] for dim in order], dtype)
-    tensor.read_into(buffer)
     if order == list(range(len(order))):
-        return found
-    return found.transpose([order.index(dim) for dim in range(len(order))])
+        return found, buffer
+    return found.transpose([order.index(dim) for dim in range(len(order))]), buffer
+
+
+def coo(tensor):
+    """Return the indices and values of a sparse tensor."""
+    if not tensor.is_sparse:
+        raise TypeError(f"tensor `{tensor.name}` is dense; `numpy.asarray` has its elements")
+    payload = numpy.empty(tensor.nbytes, "u1")
+    tensor.read_into(payload)
+    return split_coo(payload, tensor)
+
+
+def split_coo(payload, tensor):
+    """Split the bytes of a sparse tensor: lines of indices, their number, and values."""
+    dtype, ndim = numpy.dtype(DTYPES[tensor.dtype]), tensor.ndim
+    nnz = (len(payload) - 8) // (8 * ndim + dtype.itemsize)
+    # Indices are unsigned in the file, and below the dims.
+    indices = payload[: 8 * ndim * nnz].view("i8").reshape(nnz, ndim).T
+    return indices, payload[8 * ndim * nnz + 8 :].view(dtype)
 
 
 def part(tensor, key, as_bits=False):

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _tensorfile
+from ._progress import Progress, telling
 from ._tensorfile import FormatError, MismatchError
 from ._types import Path
 
@@ -180,7 +181,7 @@ def convert(
     filter: Iterable[str] = (),
     max_shard_bytes: int | None = None,
     lossy: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress = None,
 ) -> None:
     """Convert a file to another format, in pieces. The target may be the source.
 
@@ -190,7 +191,8 @@ def convert(
     - `filter`: globs of the old names; `!GLOB` excludes.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
     - `lossy`: drop metadata that the format cannot store, which is an error otherwise.
-    - `progress`: a function of the bytes written and their total. An exception from it ends the conversion.
+    - `progress`: a function of the bytes written and their total, whose exceptions end the conversion; `True` shows a
+      bar of tqdm.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.npz", {"layer.0.w": numpy.float32([1, 2]), "b": numpy.zeros(2)})
@@ -200,9 +202,9 @@ def convert(
     """
     if isinstance(rename, Mapping):
         rename = [f"{escaped(old)}={escaped(new)}" for old, new in rename.items()]
-    _tensorfile.convert(
-        os.fspath(source), os.fspath(target), format, dtype, list(rename), list(filter), max_shard_bytes, lossy, progress
-    )
+    paths = os.fspath(source), os.fspath(target)
+    with telling(progress) as tell:
+        _tensorfile.convert(*paths, format, dtype, list(rename), list(filter), max_shard_bytes, lossy, tell)
 
 
 def escaped(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _tensorfile
+from ._progress import Progress, telling
 
 if TYPE_CHECKING:
     import numpy as np
@@ -72,9 +73,14 @@ class ReadPlan:
             for (name, _), tensor, (offset, nbytes, shape) in zip(parts, self._tensors, pieces)
         ]
 
-    def read_into(self, buffer: Any) -> None:
-        """Read into a contiguous buffer of at least `nbytes` bytes. Ctrl-C ends it."""
-        self._plan.read_into(buffer)
+    def read_into(self, buffer: Any, progress: Progress = None) -> None:
+        """Read into a contiguous buffer of at least `nbytes` bytes.
+
+        `progress` is a function of the bytes read and their total, whose exceptions end the read; `True` shows a bar of
+        tqdm. The bytes are undefined after an exception, and while a server that Ctrl-C interrupted still sends some.
+        """
+        with telling(progress) as tell:
+            self._plan.read_into(buffer, tell)
 
     def views(self, buffer: Any) -> dict[str, np.ndarray]:
         """Return arrays of the memory of a buffer, by their names."""

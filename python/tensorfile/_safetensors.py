@@ -1,15 +1,18 @@
-"""The interface of safetensors 0.8, for files of any format: what its faces for numpy and torch share."""
+"""The interface of safetensors 0.9, for files of any format: what its faces for numpy and torch share."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _tensorfile
+from ._errors import SafetensorError, as_safetensors
 from ._save import save
 from ._types import Path, Reader
+
+if TYPE_CHECKING:
+    from ._prefetch import PrefetchLoader
 
 # The order of dtypes in files, and their names there.
 NAMES = {
@@ -25,18 +28,15 @@ NAMES = {
 }
 
 
-class SafetensorError(Exception):
-    """The exception of safetensors: a file is malformed, a tensor is missing, or cannot be stored."""
+class TensorMeta(NamedTuple):
+    """What the header of a file has for a tensor, as `safe_open.get_tensor_meta` returns it."""
 
-
-@contextlib.contextmanager
-def as_safetensors() -> Iterator[None]:
-    """Raise exceptions of this package as that of safetensors."""
-    try:
-        yield
-    except (ValueError, KeyError) as error:
-        message = error.args[0] if isinstance(error, KeyError) else error
-        raise SafetensorError(str(message)) from error
+    dtype: str
+    """The dtype, such as `F32`."""
+    shape: list[int]
+    """The dims."""
+    data_offsets: tuple[int, int]
+    """The bounds of the bytes: from the end of the header of safetensors, or the start of a file of another format."""
 
 
 class Part:
@@ -51,7 +51,7 @@ class Part:
 
     def get_dtype(self) -> str:
         """Return the dtype, such as `F32`."""
-        return NAMES.get(self._tensor.dtype, self._tensor.dtype.upper())
+        return dtype_name(self._tensor)
 
     def __getitem__(self, key: Any) -> Any:
         """Read a part: integers, slices and `...`, within the bounds of the tensor."""
@@ -86,6 +86,10 @@ class Part:
                 )
 
 
+def dtype_name(tensor: _tensorfile.Tensor) -> str:
+    return NAMES.get(tensor.dtype, tensor.dtype.upper())
+
+
 def shown(key: Any) -> str:
     if not isinstance(key, slice):
         return str(key)
@@ -113,6 +117,7 @@ class safe_open:
         self._face, self._device, self._mmap = face, device, backend == "mmap"
         # The files that torch maps.
         self._storages: Any = {} if self._mmap else None
+        self._data_starts: dict[os.PathLike[str] | None, int] = {}
         # A file that was opened for text has the one of its bytes.
         filename = getattr(filename, "buffer", filename)
         with as_safetensors():
@@ -148,8 +153,67 @@ class safe_open:
 
     def get_tensor(self, name: str) -> Any:
         """Read a tensor."""
+        tensor = self._tensor(name)
         with as_safetensors():
-            return self._face._tensor(self._open[name], self._device, self._storages)
+            return self._face._tensor(tensor, self._device, self._storages)
+
+    def _tensor(self, name: str) -> _tensorfile.Tensor:
+        try:
+            return self._open[name]
+        except KeyError as error:
+            raise SafetensorError(f"File does not contain tensor {name}: {error.args[0]}") from error
+
+    def get_tensor_meta(self, name: str) -> TensorMeta:
+        """Return what the header has for a tensor. No tensor is read."""
+        tensor = self._tensor(name)
+        start = tensor.offset - self._data_start(tensor.path)
+        return TensorMeta(dtype_name(tensor), list(tensor.shape), (start, start + tensor.nbytes))
+
+    def _data_start(self, path: os.PathLike[str] | None) -> int:
+        """Return where the bytes begin that offsets in the header of safetensors count from."""
+        if self._open.format != "safetensors":
+            return 0
+        if path not in self._data_starts:
+            # Files have no gaps there.
+            offsets = (tensor.offset for tensor in self._open.values() if tensor.path == path)
+            self._data_starts[path] = min(offsets)
+        return self._data_starts[path]
+
+    def prefetch(
+        self, plan: Mapping[str, slice | None] | None = None, *, device: str | int | None = None, threads: int = 8
+    ) -> PrefetchLoader:
+        """Begin to read tensors in the background.
+
+        `plan` has names, each with rows as a slice of step 1, or `None` for the whole tensor; without it all are read.
+        `device` is that of the file by default. Other than by safetensors, it may be the CPU, and arrays may be those of
+        numpy.
+
+        >>> import numpy
+        >>> from tensorfile.numpy import safe_open, save_file
+        >>> save_file({"w": numpy.arange(12).reshape(4, 3), "b": numpy.ones(2)}, "doctest.safetensors")
+        >>> with safe_open("doctest.safetensors", "np") as file, file.prefetch({"w": slice(1, 3)}) as loader:
+        ...     loader.take("w")
+        array([[3, 4, 5],
+               [6, 7, 8]])
+        """
+        from ._prefetch import PrefetchLoader, rows
+
+        device = self._device if device is None else device
+        if plan is None:
+            plan = dict.fromkeys(self.offset_keys())
+        elif not plan:
+            raise SafetensorError("prefetch plan selects no tensors")
+        reads: dict[str, Callable[[], Any]] = {}
+        places = {name: place for place, name in enumerate(self.offset_keys())}
+        for name in sorted(plan, key=lambda name: places.get(name, 0)):
+            tensor = self._tensor(name)
+            part = rows(name, plan[name], tensor.shape)
+            with as_safetensors():
+                try:
+                    reads[name] = self._face._read_later(tensor, part, device)
+                except TypeError as error:
+                    raise SafetensorError(f"prefetch cannot hand out {dtype_name(tensor)}: {error}") from error
+        return PrefetchLoader(reads, threads)
 
     def get_tensors(self) -> dict[str, Any]:
         """Read all tensors."""
@@ -157,8 +221,7 @@ class safe_open:
 
     def get_slice(self, name: str) -> Part:
         """Return a tensor that is read in parts, by its index: `[2:4, :]`."""
-        with as_safetensors():
-            tensor = self._open[name]
+        tensor = self._tensor(name)
         return Part(tensor, lambda tensor, key: self._face._part(tensor, key, self._device))
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from . import _tensorfile
+from ._progress import Progress, telling
 from ._types import Path, Writer
 
 # Names in files of the dtypes of ml_dtypes and of torch that have no letter in the buffer protocol.
@@ -29,7 +30,7 @@ def save(
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
     dtype: str | None = None,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Progress = None,
 ) -> None:
     """Save a dict of arrays.
 
@@ -41,7 +42,8 @@ def save(
     - `metadata`: texts by their keys, for formats that have a place for them.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
     - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
-    - `progress`: a function of the bytes written and their total. An exception from it ends the save.
+    - `progress`: a function of the bytes written and their total, whose exceptions end the save; `True` shows a bar of
+      tqdm.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.safetensors", {"w": numpy.eye(2), "step": 3}, metadata={"epoch": "7"})
@@ -49,10 +51,11 @@ def save(
     {'epoch': '7'}
     """
     arrays = [(name, *prepared(name, value)) for name, value in tensors.items()]
-    _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, progress)
+    with telling(progress) as tell:
+        _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, tell)
 
 
-def prepared(name, value):
+def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:
     """Return an object with the buffer protocol or `__dlpack__`, and dtype and shape where they are others."""
     if isinstance(value, _tensorfile.Tensor):
         if value.is_sparse or value.is_unknown:

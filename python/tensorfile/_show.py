@@ -1,34 +1,15 @@
-"""Open files as tables, for terminals and notebooks."""
+"""Open files as tables in notebooks."""
 
 import html as escaping
 
 COLUMNS = ("name", "dtype", "shape", "bytes", "offset")
 
-
-def rows(file):
-    return [
-        (name, t.dtype, f"[{', '.join(map(str, t.shape))}]", f"{t.nbytes:,}", f"{t.offset:,}")
-        for name, t in file.items()
-    ]
-
-
-def table(file):
-    """Return a table of names, dtypes, shapes, bytes and offsets, as the program's `ls` prints it."""
-    if file.closed:
-        return repr(file)
-    lines = [COLUMNS, *rows(file)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(COLUMNS))]
-
-    def aligned(line):
-        left = [text.ljust(width) for text, width in zip(line[:3], widths)]
-        right = [text.rjust(width) for text, width in zip(line[3:], widths[3:])]
-        return "  ".join(left + right).rstrip()
-
-    return "\n".join(map(aligned, lines))
+# A notebook takes long to show more.
+MOST_ROWS = 1000
 
 
 def html(file):
-    """Return the table as HTML."""
+    """Return the table of `ls` as HTML."""
     title = escaping.escape(repr(file))
     if file.closed:
         return f"<p>{title}</p>"
@@ -36,5 +17,15 @@ def html(file):
     def row(cells, tag):
         return "<tr>" + "".join(f"<{tag}>{escaping.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-    body = "".join(row(cells, "td") for cells in rows(file))
-    return f"<table><caption>{title}</caption><thead>{row(COLUMNS, 'th')}</thead><tbody>{body}</tbody></table>"
+    items = file.items()
+    rows = [
+        row((name, t.dtype, f"[{', '.join(map(str, t.shape))}]", f"{t.nbytes:,}", f"{t.offset:,}"), "td")
+        for name, t in items[:MOST_ROWS]
+    ]
+    if len(items) > MOST_ROWS:
+        rows.append(f'<tr><td colspan="5">… {len(items) - MOST_ROWS:,} more</td></tr>')
+    sums = escaping.escape(str(file).rpartition("\n")[2])
+    return (
+        f"<table><caption>{title}</caption><thead>{row(COLUMNS, 'th')}</thead><tbody>{''.join(rows)}</tbody>"
+        f'<tfoot><tr><td colspan="5">{sums}</td></tr></tfoot></table>'
+    )

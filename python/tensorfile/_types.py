@@ -11,9 +11,11 @@ class Reader(Protocol):
 
     def read(self, count: int, /) -> bytes:
         """Read up to `count` bytes."""
+        ...
 
     def seek(self, offset: int, whence: int, /) -> int:
         """Move to an offset, and return it."""
+        ...
 
 
 class Writer(Protocol):
@@ -21,6 +23,7 @@ class Writer(Protocol):
 
     def write(self, content: bytes, /) -> int | None:
         """Write some bytes, and return their number; nothing stands for all."""
+        ...
 
 
 Path = Union[str, "os.PathLike[str]"]

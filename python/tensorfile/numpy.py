@@ -14,11 +14,12 @@ and files get the mode of the umask.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _tensorfile
-from ._safetensors import SafetensorError, as_safetensors, is_bytes, safe_open, save_as_safetensors
+from ._errors import SafetensorError, as_safetensors
+from ._safetensors import is_bytes, safe_open, save_as_safetensors
 from ._types import Path, Reader
 
 if TYPE_CHECKING:
@@ -80,9 +81,11 @@ def load(data: Any, mmap_mode: str | None = None) -> Any:
             file = _tensorfile.open_bytes(data)
     else:
         file = _tensorfile.open(data, deny=["left-out", "unknown-dtype"])
-    read = _arrays.owned if mmap_mode is None else _arrays.view
     with file:
-        arrays = {name: read(tensor) for name, tensor in file.items()}
+        if mmap_mode is None:
+            arrays = _arrays.load(file)
+        else:
+            arrays = {name: _arrays.view(tensor) for name, tensor in file.items()}
         return arrays.popitem()[1] if file.format == "npy" else arrays
 
 
@@ -92,7 +95,12 @@ def _tensor(tensor: _tensorfile.Tensor, device: object, storages: object) -> np.
 
 def _tensors(file: _tensorfile.File, device: object, mmap: bool) -> dict[str, np.ndarray]:
     with as_safetensors():
-        return {name: _arrays.owned(tensor) for name, tensor in file.items()}
+        return _arrays.load(file)
+
+
+def _read_later(tensor: _tensorfile.Tensor, rows: slice | None, device: object) -> Callable[[], np.ndarray]:
+    _arrays.dtype_of(tensor)
+    return lambda: _arrays.owned(tensor) if rows is None else _arrays.part(tensor, rows)
 
 
 def _part(tensor: _tensorfile.Tensor, key: Any, device: object) -> Any:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 
 from . import _arrays, _tensorfile
-from ._safetensors import SafetensorError, as_safetensors, is_bytes, safe_open, save_as_safetensors
+from ._errors import SafetensorError, as_safetensors
+from ._safetensors import is_bytes, safe_open, save_as_safetensors
 from ._types import Path, Reader
 
 __all__ = [
@@ -252,29 +253,41 @@ def _remove_duplicate_names(
 
 
 def _tensors(file: _tensorfile.File, device: Any, mmap: bool) -> dict[str, torch.Tensor]:
-    storages: _Storages | None = {} if mmap else None
+    storages: _Storages = {}
     with as_safetensors():
-        return {name: _tensor(tensor, device, storages) for name, tensor in file.items()}
+        items = file.items()
+        found = {name: _mapped(tensor, storages) if mmap else None for name, tensor in items}
+        rest = [(name, tensor) for name, tensor in items if found[name] is None]
+        found.update(zip((name for name, _ in rest), _owned([tensor for _, tensor in rest])))
+        return {name: _to(tensor, device) for name, tensor in found.items() if tensor is not None}
 
 
 # The files that are mapped, by their paths.
-_Storages = dict[str, torch.UntypedStorage]
+_Storages = dict[str, Any]
 
 
 def _tensor(tensor: _tensorfile.Tensor, device: Any, storages: _Storages | None) -> torch.Tensor:
     """Return a tensor that may be changed: mapped privately, if the file has its bytes, or read."""
     found = None if storages is None else _mapped(tensor, storages)
-    if found is None:
-        flat = torch.empty(tensor.nbytes, dtype=torch.uint8)
-        tensor.read_into(flat.numpy())
-        found = _shaped(flat, tensor)
-    return found if str(device) == "cpu" else found.to(device)
+    return _to(_owned([tensor])[0] if found is None else found, device)
+
+
+def _to(tensor: torch.Tensor, device: Any) -> torch.Tensor:
+    return tensor if str(device) == "cpu" else tensor.to(device)
+
+
+def _owned(tensors: list[_tensorfile.Tensor]) -> list[torch.Tensor]:
+    """Read tensors of one file together, in threads."""
+    dtypes = [_dtype(tensor) for tensor in tensors]
+    memory = [torch.empty(tensor.nbytes, dtype=torch.uint8) for tensor in tensors]
+    _tensorfile.read_tensors(tensors, [flat.numpy() for flat in memory])
+    return [_shaped(flat, dtype, tensor) for flat, dtype, tensor in zip(memory, dtypes, tensors)]
 
 
 def _mapped(tensor: _tensorfile.Tensor, storages: _Storages) -> torch.Tensor | None:
     dtype = _dtype(tensor)
     # Bytes of bools are checked, which only reading does.
-    if tensor.path is None or tensor.is_encoded or tensor.nbytes == 0 or dtype == torch.bool:
+    if tensor.path is None or tensor.is_encoded or tensor.is_sparse or tensor.nbytes == 0 or dtype == torch.bool:
         return None
     if tensor.offset % dtype.itemsize:
         return None
@@ -284,12 +297,10 @@ def _mapped(tensor: _tensorfile.Tensor, storages: _Storages) -> torch.Tensor | N
         storages[path] = torch.UntypedStorage.from_file(path, shared=False, nbytes=os.path.getsize(path))
     flat = torch.empty(0, dtype=torch.uint8)
     flat.set_(storages[path], tensor.offset, (tensor.nbytes,), (1,))
-    return _shaped(flat, tensor)
+    return _shaped(flat, dtype, tensor)
 
 
 def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:
-    if tensor.is_sparse:
-        raise TypeError(f"tensor `{tensor.name}` is sparse; `data` has its coordinates and values")
     if tensor.is_unknown:
         raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {tensor.dtype}; `data` has its bytes")
     name = _DTYPES.get(tensor.dtype, "uint8")
@@ -299,13 +310,27 @@ def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:
     return dtype
 
 
-def _shaped(flat: torch.Tensor, tensor: _tensorfile.Tensor) -> torch.Tensor:
+def _shaped(flat: torch.Tensor, dtype: torch.dtype, tensor: _tensorfile.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor in its dtype, shape and strides."""
-    dtype = _dtype(tensor)
+    if tensor.is_sparse:
+        indices, values = _arrays.split_coo(flat.numpy(), tensor)
+        return torch.sparse_coo_tensor(torch.from_numpy(indices), torch.from_numpy(values), tensor.shape)
     found = flat.view(dtype)
     if tensor.strides is None:
         return found.reshape(_arrays.packed_shape(tensor.shape, tensor.nbytes))
     return found.as_strided(tensor.shape, [stride // dtype.itemsize for stride in tensor.strides], found.storage_offset())
+
+
+def _read_later(tensor: _tensorfile.Tensor, rows: slice | None, device: Any) -> Callable[[], torch.Tensor]:
+    _packed(tensor)
+    return lambda: _to(_owned([tensor])[0], device) if rows is None else _part(tensor, rows, device)
+
+
+def _packed(tensor: _tensorfile.Tensor) -> None:
+    """Refuse elements that safetensors has no dtype of torch for, instead of returning their bytes."""
+    if tensor.dtype not in _DTYPES:
+        raise TypeError(f"torch has no {tensor.dtype}")
+    _dtype(tensor)
 
 
 def _part(tensor: _tensorfile.Tensor, key: Any, device: Any) -> torch.Tensor:

@@ -199,10 +199,7 @@ def test_ctrl_c_ends_a_command():
 def test_program():
     ran = program("ls", "a.safetensors")
     assert ran.returncode == 0 and ran.stdout.splitlines()[0].split() == ["name", "dtype", "shape", "bytes", "offset"]
-    # `print` shows the same names, dtypes, shapes and offsets.
-    file = tf.open("a.safetensors")
-    for line, own in zip(ran.stdout.splitlines()[1:-1], str(file).splitlines()[1:], strict=True):
-        assert [line.split()[i] for i in (0, 1, -1)] == [own.split()[i] for i in (0, 1, -1)]
+    assert str(tf.open("a.safetensors")) + "\n" == ran.stdout
     assert program("diff", "a.safetensors", "b.ptd").returncode == 0
     assert program("ls", "nothing").returncode == 3 and "nothing" in program("ls", "nothing").stderr
     assert program("frob").returncode == 2 and program().returncode == 2

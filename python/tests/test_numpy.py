@@ -1,5 +1,6 @@
 """`tensorfile.numpy`: the functions of safetensors, and what safetensors 0.8 gets wrong."""
 
+import json
 import os
 import pathlib
 import stat
@@ -47,8 +48,9 @@ def test_safe_open_has_the_same_answers():
             with pytest.raises(SafetensorError) as raised:
                 one[key]
             assert str(raised.value) == str(expected.value)
-        with pytest.raises(SafetensorError, match="missing tensor `x`"):
-            ours.get_tensor("x")
+        for use in ours.get_tensor, ours.get_slice, ours.get_tensor_meta, (lambda name: ours.prefetch({name: None})):
+            with pytest.raises(SafetensorError, match="File does not contain tensor x: .*missing tensor `x`; the file has"):
+                use("x")
     with pytest.raises(SafetensorError, match="File is closed"):
         ours.keys()
     save_file(ARRAYS, "file.safetensors")
@@ -150,3 +152,81 @@ def test_object_arrays_are_refused_by_name():
         for mode in None, "r":
             with pytest.raises(ValueError, match=f"{name}: .*{tensor}, '|O'"):
                 load(name, mmap_mode=mode)
+
+
+def test_names_in_the_order_of_their_bytes():
+    header = b'{"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+    with open("file.safetensors", "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header + b"\1\2")
+    with safe_open("file.safetensors", "np") as ours, safetensors.safe_open("file.safetensors", "np") as theirs:
+        assert ours.keys() == theirs.keys() == ["a", "b"] and ours.offset_keys() == theirs.offset_keys() == ["b", "a"]
+        assert ours.get_tensor_meta("a") == ("U8", [1], (1, 2)) and ours.prefetch().names() == ["b", "a"]
+
+
+def test_meta_of_a_tensor():
+    save_file(ARRAYS, "file.safetensors", {"k": "v"})
+    content = open("file.safetensors", "rb").read()
+    size = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + size])
+    with safe_open("file.safetensors", "np") as file:
+        for name in ARRAYS:
+            meta = file.get_tensor_meta(name)
+            assert (meta.dtype, meta.shape, list(meta.data_offsets)) == tuple(header[name].values())
+    np.savez("file.npz", **ARRAYS)
+    with safe_open("file.npz", "np") as file:
+        start, end = file.get_tensor_meta("b").data_offsets
+        assert open("file.npz", "rb").read()[start:end] == ARRAYS["b"].tobytes()
+
+
+@pytest.mark.parametrize("backend", ["mmap", "pread"])
+def test_prefetch(backend):
+    arrays = {f"w{i:02}": np.full((30, 40), i, "f4") for i in range(50)}
+    save_file(arrays, "file.safetensors")
+    with safe_open("file.safetensors", "np", backend=backend) as file:
+        with file.prefetch(threads=3) as loader:
+            assert loader.names() == file.offset_keys() and len(loader) == 50
+            assert (loader.take("w07") == 7).all()
+            rest = dict(loader)
+            assert same(rest, {name: array for name, array in arrays.items() if name != "w07"}) and dict(loader) == {}
+            for name, message in [("w07", "w07: already delivered"), ("w08", "w08: already delivered"), ("x", "x is not in the")]:
+                with pytest.raises(SafetensorError, match=message):
+                    loader.take(name)
+        loader = file.prefetch({"w03": slice(-2, None), "w02": None, "w01": slice(5, 5)})
+    # It needs no open file.
+    assert loader.take("w03").shape == (2, 40) and loader.take("w01").shape == (0, 40)
+    assert loader.names() == ["w01", "w02", "w03"]
+    loader.close()
+    for use in (lambda: loader.take("w02")), (lambda: list(loader) or loader.take("w02")):
+        with pytest.raises(SafetensorError, match="the loader is closed"):
+            use()
+
+
+def test_refused_plans():
+    save_file({**ARRAYS, "half": np.ones(2, ml_dtypes.bfloat16)}, "file.safetensors")
+    with safe_open("file.safetensors", "np") as file:
+        for plan, message in [
+            ({"b": slice(0, 3)}, "slice stop 3 for b is out of range for 2 rows"),
+            ({"b": slice(0, 2, 2)}, "must have step 1, got 2 for b"),
+            ({"b": slice(0, 2, 0)}, "invalid prefetch plan slice for b"),
+            ({"b": slice("a", 2)}, "bounds for b must be integers or None"),
+            ({"b": 1}, "must be None or a slice, got <class 'int'> for b"),
+            ({"s": slice(0, 1)}, "cannot slice rows of the 0-d tensor s"),
+            ({}, "selects no tensors"),
+        ]:
+            with pytest.raises(SafetensorError, match=message):
+                file.prefetch(plan)
+    with pytest.raises(SafetensorError, match="File is closed"):
+        file.prefetch()
+
+
+def test_prefetch_of_damaged_files():
+    np.savez("file.npz", good=np.arange(3), bad=np.arange(1000))
+    with safe_open("file.npz", "np") as file:
+        place = file.get_tensor_meta("bad").data_offsets[0]
+    content = bytearray(open("file.npz", "rb").read())
+    content[place] ^= 1
+    open("file.npz", "wb").write(content)
+    with safe_open("file.npz", "np") as file, file.prefetch() as loader:
+        assert loader.take("good").tolist() == [0, 1, 2]
+        with pytest.raises(SafetensorError, match="file.npz: npz: tensor `bad`"):
+            loader.take("bad")

@@ -41,12 +41,22 @@ def test_file_is_a_mapping(file):
 def test_print_shows_the_table(file):
     assert str(file) == (
         "name  dtype  shape   bytes  offset\n"
-        "w     f32    [4, 6]     96     216\n"
-        "b     i16    [3]         6     312\n"
-        "on    bool   [2]         2     318"
+        "w     f32    [4, 6]   96 B     216\n"
+        "b     i16    [3]       6 B     312\n"
+        "on    bool   [2]       2 B     318\n"
+        "3 tensors, 29 parameters, 104 B"
     )
-    assert file._repr_html_().startswith("<table><caption>&lt;File &#x27;file.safetensors&#x27;")
-    assert "<tr><td>w</td><td>f32</td><td>[4, 6]</td><td>96</td><td>216</td></tr>" in file._repr_html_()
+    html = file._repr_html_()
+    assert html.startswith("<table><caption>&lt;File &#x27;file.safetensors&#x27;")
+    assert "<tr><td>w</td><td>f32</td><td>[4, 6]</td><td>96</td><td>216</td></tr>" in html
+    assert html.endswith('<tfoot><tr><td colspan="5">3 tensors, 29 parameters, 104 B</td></tr></tfoot></table>')
+    # In memory, and without tensors.
+    tf.save(out := io.BytesIO(), {}, format="safetensors")
+    assert str(tf.open_bytes(out.getvalue())) == "0 tensors, 0 parameters, 0 B"
+    tf.save("many.safetensors", {f"<{i}>": np.zeros(1) for i in range(1002)})
+    many = tf.open("many.safetensors")
+    assert len(str(many).splitlines()) == 1004 and many._repr_html_().count("<tr>") == 1003
+    assert "… 2 more" in many._repr_html_() and "<td>&lt;7&gt;</td>" in many._repr_html_()
 
 
 def test_tensor(file):
@@ -281,20 +291,45 @@ def test_files_and_tensors_cannot_be_pickled(file):
             pickle.dumps(value)
 
 
-def test_lazy_tensors_without_a_form_in_numpy(fixtures):
-    # A BTF of a sparse tensor: 2 entries of a vector of 5.
+def sparse(*indices, dims=(5,), values=(7, 8), count=None):
+    """Return a BTF of a sparse tensor of f32."""
+
     def words(*numbers):
         return np.array(numbers, "u8").tobytes()
 
-    record = words(1) + bytes([8, 2, 0, 0, 0, 0, 0, 0]) + words(5)
-    sparse = tf.open_bytes(words(1, 16) + record + words(2, 1, 1, 3, 2) + np.float32([7, 8]).tobytes(), format="btf")
-    tensor = sparse["0"]
-    assert tensor.is_sparse and tensor.strides is None and "5" in repr(tensor)
+    count = len(values) if count is None else count
+    record = words(len(dims)) + bytes([4, 2, 0, 0, 0, 0, 0, 0]) + words(*dims)
+    payload = words(count, len(dims), *indices, count) + np.float32(values).tobytes()
+    return words(1, 16) + record + payload + bytes(-len(payload) % 8)
+
+
+def test_sparse_tensors():
+    tensor = tf.open_bytes(sparse(1, 3), format="btf")["0"]
+    assert tensor.is_sparse and tensor.shape == (5,) and tensor.strides is None and "5" in repr(tensor)
+    indices, values = tensor.coo()
+    assert (indices.tolist(), indices.dtype, values.tolist(), values.dtype) == ([[1, 3]], "i8", [7, 8], "f4")
+    # As torch and scipy make them dense.
+    tensor = tf.open_bytes(sparse(0, 2, 1, 0, 1, 1, dims=(2, 3), values=(1, 2, 3)), format="btf")["0"]
+    indices, values = tensor.coo()
+    dense = np.zeros(tensor.shape, values.dtype)
+    dense[tuple(indices)] = values
+    assert dense.tolist() == [[0, 0, 1], [2, 3, 0]]
+    indices, values = tf.open_bytes(sparse(dims=(4, 5), values=()), format="btf")["0"].coo()
+    assert indices.shape == (2, 0) and values.shape == (0,)
     for use in (lambda: np.asarray(tensor)), tensor.numpy, (lambda: tensor[0]):
-        with pytest.raises(TypeError, match="tensor `0` is sparse; `data` has its coordinates and values"):
+        with pytest.raises(TypeError, match="tensor `0` is sparse; `coo\\(\\)` returns its indices and values"):
             use()
-    with pytest.raises(BufferError):
-        tensor.__dlpack__()
-    assert bytes(tensor.data)[24:] == np.float32([7, 8]).tobytes()
+    for use in (lambda: tensor.__dlpack__()), (lambda: memoryview(tensor)):
+        with pytest.raises(BufferError, match="; `data` has its bytes"):
+            use()
     with pytest.raises(TypeError, match="tensor `a` is sparse"):
         tf.save("a.btf", {"a": tensor})
+    tf.save("a.btf", {"a": np.zeros(2)})
+    with pytest.raises(TypeError, match="tensor `a` is dense; `numpy.asarray` has its elements"):
+        tf.open("a.btf")["a"].coo()
+
+
+def test_sparse_tensors_with_wrong_indices():
+    for content in sparse(1, 5), sparse(1, 1 << 63), sparse(1, 3, count=1 << 60), sparse(1, 3)[:-8]:
+        with pytest.raises(tf.FormatError):
+            tf.open_bytes(content, format="btf")["0"].coo()

@@ -1,4 +1,4 @@
-"""The tests of safetensors itself, from its source distribution, with `tensorfile` in its place.
+"""The tests of safetensors itself, from its source distributions, with `tensorfile` in its place.
 
 `python/test.sh` puts the tests next to the environment. Without torch, those that need it are left out.
 """
@@ -13,11 +13,13 @@ import sys
 
 import pytest
 
-SOURCE = pathlib.Path(sys.prefix) / "safetensors-0.8.0" / "bindings" / "python" / "tests"
+VERSIONS = ["0.8.0", "0.9.0rc1"]
 
 PACKAGE = {
     "__init__.py": """
-from tensorfile._safetensors import SafetensorError, safe_open
+from tensorfile import SafetensorError, safe_open
+from tensorfile._prefetch import PrefetchLoader
+from tensorfile._safetensors import TensorMeta
 _safe_open_handle = safe_open
 TensorSpec = serialize = serialize_file = deserialize = None
 """,
@@ -37,11 +39,20 @@ EXCEPTIONS = {
     "test_simple.py::ReadmeTestCase::test_exception": RAW,
     "test_threadable.py::TestCase::test_serialize_file_releases_gil": RAW,
 }
+ON_CPU = "tensors are also prefetched to the CPU, and for numpy"
 EXCEPTIONS_OF_TORCH = {
     "test_pt_comparison.py::SliceTestCase::test_cannot_serialize_a_non_contiguous_tensor": STRIDED,
     "test_pt_model.py::TorchModelTestCase::test_workaround_non_contiguous": STRIDED,
     "test_pt_model.py::TorchModelTestCase::test_remove_duplicate_names": "a part of a storage is saved",
 }
+EXCEPTIONS_OF_PREFETCH = {
+    "test_pread_backend.py::PreadBackendTests::test_prefetch_works_from_any_backend": ON_CPU,
+    "test_pread_backend.py::PreadBackendTests::test_prefetch_requires_pt": ON_CPU,
+    "test_pread_backend.py::PreadBackendTests::test_prefetch_requires_cuda": ON_CPU,
+    "test_pread_backend.py::PreadBackendTests::test_prefetch_device_overrides_the_handle": ON_CPU,
+}
+# These tests of loaders do not look at a device of CUDA, and pass on the CPU too.
+ON_CUDA = re.compile(r"non_default_device|slabs_move|plan_gap|delivered_allocations|int_device|reuses_framework")
 
 WITHOUT_TORCH = """
 import sys, types
@@ -52,10 +63,13 @@ sys.modules["safetensors.torch"] = mock.MagicMock(__spec__=None)
 NEEDS_TORCH = "torch or test_pt or WindowsTestCase or accept_path or fsspec"
 
 
-@pytest.mark.skipif(not SOURCE.exists(), reason="python/test.sh downloads the tests")
-def test_suite_of_safetensors(folder):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_suite_of_safetensors(folder, version):
+    source = pathlib.Path(sys.prefix) / f"safetensors-{version}" / "bindings" / "python" / "tests"
+    if not source.exists():
+        pytest.skip("python/test.sh downloads the tests")
     has_torch = importlib.util.find_spec("torch") is not None
-    shutil.copytree(SOURCE, "tests")
+    shutil.copytree(source, "tests")
     os.mkdir("safetensors")
     for name, text in PACKAGE.items():
         pathlib.Path("safetensors", name).write_text(text)
@@ -65,6 +79,9 @@ def test_suite_of_safetensors(folder):
     if has_torch:
         files += ["pread_backend", "pt_comparison", "pt_model"]
         expected |= set(EXCEPTIONS_OF_TORCH)
+        if version != VERSIONS[0]:
+            expected |= set(EXCEPTIONS_OF_PREFETCH)
+            prefetch_on_cpu(pathlib.Path("tests/test_pread_backend.py"))
         # Files of other packages' file systems need the package fsspec.
         arguments = [] if importlib.util.find_spec("fsspec") else ["-k", "not fsspec"]
     else:
@@ -77,3 +94,13 @@ def test_suite_of_safetensors(folder):
     assert failed == expected, ran.stdout
     passed = int(re.search(r"(\d+) passed", ran.stdout)[1])
     assert passed >= (55 if has_torch else 12), ran.stdout
+
+
+def prefetch_on_cpu(path):
+    """Let the tests of loaders, which need a device of CUDA, load to the CPU."""
+    before, found, cuda = path.read_text().partition("@unittest.skipIf(not torch.cuda.is_available()")
+    assert found
+    cuda = cuda.partition("\n")[2].replace('"cuda:0"', '"cpu"').replace("torch.cuda.synchronize()", "pass")
+    cuda = cuda.replace('got.device.type, "cuda"', 'got.device.type, "cpu"')
+    cuda = re.sub(r"    def (test_\w+)", lambda found: f"    def {'of_cuda_' * bool(ON_CUDA.search(found[1]))}{found[1]}", cuda)
+    path.write_text(before + cuda)

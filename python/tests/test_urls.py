@@ -1,8 +1,11 @@
 """Files at URLs, on a server in this process."""
 
 import http.server
+import os
 import re
+import signal
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -16,10 +19,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """Serves byte ranges of `CONTENT`."""
 
     requests = []
+    # Cleared while the server is silent.
+    speaks = threading.Event()
+    speaks.set()
 
     def do_GET(self):
         content = CONTENT.get(self.path.partition("?")[0])
         type(self).requests.append(self.headers.get("Range"))
+        self.speaks.wait()
         if content is None:
             self.send_error(404)
             return
@@ -31,7 +38,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", '"1"')
         self.send_header("Content-Length", str(end + 1 - start))
         self.end_headers()
-        self.wfile.write(content[start : end + 1])
+        try:
+            self.wfile.write(content[start : end + 1])
+        except OSError:
+            # A call that was ended reads no more.
+            pass
 
     def log_message(self, *_):
         pass
@@ -46,6 +57,7 @@ def url(folder):
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_address[1]}"
+        Handler.speaks.set()
         server.shutdown()
         thread.join()
 
@@ -88,3 +100,56 @@ def test_errors(url):
     assert "secret" not in str(raised.value)
     with pytest.raises(ValueError, match="https?://|URL"):
         tf.save(f"{url}/model.safetensors", {"w": np.zeros(2)})
+
+
+def test_tensors_are_asked_for_together(url):
+    arrays = {f"layers.{i}.weight": np.full(1000, i, "f4") for i in range(100)}
+    tf.save("many.safetensors", arrays)
+    with open("many.safetensors", "rb") as file:
+        CONTENT["/many.safetensors"] = file.read()
+    Handler.requests = []
+    told = []
+    loaded = tf.load(f"{url}/many.safetensors", progress=lambda *progress: told.append(progress))
+    assert all((loaded[name] == arrays[name]).all() for name in arrays) and len(Handler.requests) < 10
+    assert told == sorted(told) and told[-1] == (400_000, 400_000)
+
+    def stop(done, total):
+        raise StopIteration("enough")
+
+    with pytest.raises(StopIteration, match="enough"):
+        tf.load(f"{url}/many.safetensors", progress=stop)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_ends_a_call_while_the_server_is_silent(url):
+    file = tf.open(f"{url}/model.safetensors")
+    tensor, plan = file["w"], file.read_plan(["w"])
+    memory = bytearray(plan.nbytes)
+    Handler.speaks.clear()
+    for call in [
+        lambda: tf.open(f"{url}/model.safetensors"),
+        lambda: tf.load(f"{url}/model.safetensors"),
+        lambda: tensor[700],
+        lambda: tensor.data,
+        lambda: np.asarray(tensor),
+        lambda: memoryview(tensor),
+        tensor.numpy,
+        tensor.digest,
+        lambda: np.from_dlpack(tensor),
+        lambda: tensor.read_into(memory),
+        lambda: plan.read_into(memory),
+        lambda: tf.convert(f"{url}/model.safetensors", "copy.ptd"),
+        lambda: tf.info(f"{url}/model.safetensors"),
+        lambda: tf.save("copy.ptd", {"w": tensor}),
+    ]:
+        timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+        start = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            timer.start()
+            call()
+        assert time.monotonic() - start < 10
+    Handler.speaks.set()
+    # The file is still of use.
+    assert tensor[0, :2].tolist() == [0, 1] and tensor.numpy()[-1, -1] == (1 << 20) - 1
+    # Nothing is written after the call has ended.
+    assert not os.path.exists("copy.ptd")

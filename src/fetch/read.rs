@@ -1,4 +1,4 @@
-//! Reads pieces into one memory: local files in several threads, sources with few calls for many ranges.
+//! Reads pieces into memory: local files in several threads, sources with few calls for many ranges.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -17,30 +17,28 @@ const WINDOWS: usize = 32 << 20;
 /// The most bytes, and ranges, that a source is asked for together.
 const TOGETHER: (usize, usize) = (256 << 20, 4096);
 
-/// Reads pieces to ranges of `memory`, given in order and without overlaps. `count` gets the numbers of bytes as they are
-/// there, and its error ends reading.
+/// Reads pieces, each to its memory. `count` gets the numbers of bytes as they are there, and its error ends reading.
 ///
 /// # Errors
 ///
 /// That of the first piece in the order of the file that failed, with its index.
 pub(crate) fn read_pieces(
     storage: &FileStorage,
-    pieces: &[(&ReadPiece<'_>, Range<usize>)],
-    memory: &mut [u8],
+    mut pieces: Vec<(&ReadPiece<'_>, &mut [u8])>,
     count: &mut (dyn FnMut(usize) -> Result<()> + Send),
 ) -> Result<(), (usize, Error)> {
-    if let [(piece, range)] = pieces
+    if let [(piece, memory)] = &mut pieces[..]
         && let Some(job) = piece.single_job()
         && !storage.is_source(job.start)
     {
-        let read = job.read(storage, true, &mut memory[range.clone()]).and_then(|()| count(range.len()));
+        let read = job.read(storage, true, memory).and_then(|()| count(memory.len()));
         return read.map_err(|error| (0, error));
     }
     let (mut jobs, mut total) = (Vec::with_capacity(pieces.len()), 0_usize);
-    let (mut memory, mut done) = (memory, 0);
-    for (i, (piece, range)) in pieces.iter().enumerate() {
+    for (i, (piece, mut memory)) in pieces.into_iter().enumerate() {
+        let mut done = 0;
         piece.jobs(&mut |job| {
-            let (start, end) = (range.start + job.within.start, range.start + job.within.end);
+            let Range { start, end } = job.within;
             let (bytes, rest) = std::mem::take(&mut memory)[start - done..].split_at_mut(end - start);
             (memory, done, total) = (rest, end, total.saturating_add(end - start));
             jobs.push(Some(PlacedJob { piece: i, job, bytes, copies: Vec::new() }));

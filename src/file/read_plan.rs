@@ -7,7 +7,7 @@ use super::{File, FileTensor};
 use crate::error::{Error, ErrorKind, MEMORY, Result};
 use crate::fetch::{Merging, ReadPiece, read_pieces};
 use crate::model::{Schema, TensorFile};
-use crate::storage::ProgressCount;
+use crate::storage::{Listener, Progress, ProgressAnswer, ProgressCount};
 use crate::tensor::{TensorInfo, sorted};
 
 /// Tensors of a file, and parts of them, to be read into memory of the caller: pinned for a device, shared with another
@@ -20,6 +20,7 @@ pub struct ReadPlan<'f> {
     file: &'f File,
     pieces: Vec<PlanPiece<'f>>,
     bytes: usize,
+    progress: Option<Listener>,
 }
 
 /// A tensor of a [`ReadPlan`], or a part of one.
@@ -54,6 +55,7 @@ pub struct ReadPlanBuilder<'f> {
     file: &'f File,
     pieces: Vec<(FileTensor<'f>, ReadPiece<'f>)>,
     align: usize,
+    progress: Option<Listener>,
 }
 
 impl File {
@@ -83,7 +85,8 @@ impl File {
     /// ```
     #[must_use]
     pub fn read_plan(&self) -> ReadPlanBuilder<'_> {
-        ReadPlanBuilder { file: self, pieces: Vec::new(), align: ReadPlanBuilder::ALIGN }
+        let progress = self.progress.clone();
+        ReadPlanBuilder { file: self, pieces: Vec::new(), align: ReadPlanBuilder::ALIGN, progress }
     }
 }
 
@@ -115,14 +118,34 @@ impl<'f> ReadPlanBuilder<'f> {
         Ok(self)
     }
 
+    /// Adds tensors of this file, such as those with some dtype.
+    ///
+    /// ```
+    /// use tensorfile::{Dtype, File, Tensor, TensorMap, ten};
+    ///
+    /// let (a, b) = (Tensor::from_slice(&[1_u8], [1])?, Tensor::from_slice(&[2_i8], [1])?);
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", a), ("b", b)]))?)?;
+    /// let plan = file.read_plan().tensors(file.tensors().filter(|tensor| tensor.dtype() == Dtype::I8))?.finish()?;
+    /// assert_eq!(plan.pieces()[0].name(), "b");
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and [`ErrorKind::Unsupported`] for a tensor of another file.
+    pub fn tensors(mut self, tensors: impl IntoIterator<Item = FileTensor<'f>>) -> Result<Self> {
+        tensors.into_iter().try_for_each(|tensor| self.add(tensor))?;
+        Ok(self)
+    }
+
     /// Adds all tensors, in the order of the file.
     ///
     /// # Errors
     ///
     /// As [`tensor`](Self::tensor).
-    pub fn all(mut self) -> Result<Self> {
-        self.file.tensors().try_for_each(|tensor| self.add(tensor))?;
-        Ok(self)
+    pub fn all(self) -> Result<Self> {
+        let tensors = self.file.tensors();
+        self.tensors(tensors)
     }
 
     /// Adds the tensors that loading `T` reads, in that order.
@@ -158,13 +181,23 @@ impl<'f> ReadPlanBuilder<'f> {
         self
     }
 
+    /// Calls a function with the bytes that were read of all, as often as [`OpenOptions::progress`] does, whose function
+    /// it replaces. The calls come from the threads that read, one at a time.
+    ///
+    /// [`OpenOptions::progress`]: super::OpenOptions::progress
+    #[must_use]
+    pub fn progress<A: ProgressAnswer>(mut self, listener: impl Fn(Progress) -> A + Send + Sync + 'static) -> Self {
+        self.progress = Some(Listener::new(listener));
+        self
+    }
+
     /// Places the pieces in memory.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Limit`] if memory cannot have all of them, and [`ErrorKind::Unsupported`] if the alignment is 0.
     pub fn finish(self) -> Result<ReadPlan<'f>> {
-        let Self { file, pieces, align } = self;
+        let Self { file, pieces, align, progress } = self;
         if align == 0 {
             let (what, instead) = ("align pieces to 0 bytes", "the least alignment is 1");
             return Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into());
@@ -180,7 +213,7 @@ impl<'f> ReadPlanBuilder<'f> {
             end = range.end;
             placed.push(PlanPiece { tensor, piece, range });
         }
-        Ok(ReadPlan { file, pieces: placed, bytes: end })
+        Ok(ReadPlan { file, pieces: placed, bytes: end, progress })
     }
 
     fn of_schema(mut self, schema: &Schema) -> Result<Self> {
@@ -190,6 +223,10 @@ impl<'f> ReadPlanBuilder<'f> {
     }
 
     fn add(&mut self, tensor: FileTensor<'f>) -> Result<()> {
+        if !tensor.is_of(self.file) {
+            let (what, instead) = ("read a tensor of another file", "a plan is of one file");
+            return Err(tensor.locate(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }));
+        }
         let piece = ReadPiece::whole(tensor.entry()).map_err(|error| tensor.locate(error))?;
         self.push(tensor, piece)
     }
@@ -272,7 +309,40 @@ impl<'f> ReadPlan<'f> {
         }
         let mut count = self.count();
         self.read(&self.pieces, memory, &mut count)?;
-        count.map_or(Ok(()), |count| count.finish().map_err(|error| self.file.place(error)))
+        self.finish(count)
+    }
+
+    /// Reads each piece into memory of its own, such as arrays of another library. Otherwise as
+    /// [`read_into`](Self::read_into).
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1_u8, 2]), ("b", ndarray::array![3])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let (mut a, mut b) = ([0; 2], [0; 1]);
+    /// file.read_plan().all()?.finish()?.read_vectored(vec![&mut a, &mut b])?;
+    /// assert_eq!((a, b), ([1, 2], [3]));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] if there are more or fewer buffers than pieces, or one is not as long as its piece;
+    /// nothing is read then. As [`read_into`](Self::read_into) otherwise.
+    pub fn read_vectored(&self, buffers: Vec<&mut [u8]>) -> Result<()> {
+        let unsupported = |what, instead: &str| ErrorKind::Unsupported { what, instead: instead.to_owned() };
+        if buffers.len() != self.pieces.len() {
+            let what = format!("read {} pieces into {} buffers", self.pieces.len(), buffers.len());
+            return Err(self.file.place(unsupported(what, "each piece has a buffer").into()));
+        }
+        if let Some((piece, buffer)) = self.pieces.iter().zip(&buffers).find(|(piece, buffer)| piece.bytes() != buffer.len()) {
+            let what = format!("read {} bytes into memory of {}", piece.bytes(), buffer.len());
+            return Err(piece.tensor.locate(unsupported(what, "a buffer is as long as its piece")));
+        }
+        let mut count = self.count();
+        self.read_each(&self.pieces, buffers, &mut count)?;
+        self.finish(count)
     }
 
     /// Reads all pieces into slabs, in the order of the pieces.
@@ -331,23 +401,38 @@ impl<'f> ReadPlan<'f> {
             slabs.complete(now)?;
             left = later;
         }
-        count.map_or(Ok(()), |count| count.finish().map_err(|error| self.file.place(error)))
+        self.finish(count)
     }
 
     /// Begins to count the bytes of all pieces for a listener.
-    fn count(&self) -> Option<ProgressCount<'f>> {
-        let total = self.pieces.iter().map(|piece| piece.range.len() as u64).sum();
-        self.file.progress.as_ref().map(|listener| listener.count(total))
+    fn count(&self) -> Option<ProgressCount<'_>> {
+        let total = self.pieces.iter().map(|piece| piece.bytes() as u64).sum();
+        self.progress.as_ref().map(|listener| listener.count(total))
+    }
+
+    fn finish(&self, count: Option<ProgressCount<'_>>) -> Result<()> {
+        count.map_or(Ok(()), |count| count.finish().map_err(|error| self.file.place(error)))
     }
 
     /// Reads pieces to memory that begins with the first of them.
-    fn read(&self, pieces: &[PlanPiece<'f>], memory: &mut [u8], count: &mut Option<ProgressCount<'f>>) -> Result<()> {
-        let start = pieces.first().map_or(0, |first| first.range.start);
-        let placed: Vec<_> = pieces
-            .iter()
-            .map(|PlanPiece { piece, range, .. }| (piece, range.start - start..range.end - start))
-            .collect();
-        let read = read_pieces(&self.file.storage, &placed, memory, &mut |bytes| match count {
+    fn read(&self, pieces: &[PlanPiece<'f>], memory: &mut [u8], count: &mut Option<ProgressCount<'_>>) -> Result<()> {
+        let (mut left, mut done) = (memory, pieces.first().map_or(0, |first| first.range.start));
+        let buffers = pieces.iter().map(|PlanPiece { range, .. }| {
+            let (bytes, rest) = std::mem::take(&mut left)[range.start - done..].split_at_mut(range.len());
+            (left, done) = (rest, range.end);
+            bytes
+        });
+        self.read_each(pieces, buffers.collect(), count)
+    }
+
+    fn read_each(
+        &self,
+        pieces: &[PlanPiece<'f>],
+        buffers: Vec<&mut [u8]>,
+        count: &mut Option<ProgressCount<'_>>,
+    ) -> Result<()> {
+        let placed = pieces.iter().map(|piece| &piece.piece).zip(buffers).collect();
+        let read = read_pieces(&self.file.storage, placed, &mut |bytes| match count {
             Some(count) => count.add(bytes as u64),
             None => Ok(()),
         });
@@ -378,6 +463,10 @@ impl<'f> PlanPiece<'f> {
     #[must_use]
     pub fn range(&self) -> Range<usize> {
         self.range.clone()
+    }
+
+    fn bytes(&self) -> usize {
+        self.range.len()
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::path::Path;
+use std::ptr;
 
 use ndarray::{Array, Dimension};
 
@@ -373,6 +374,35 @@ impl<'f> FileTensor<'f> {
         self.read_part(ranges).map_err(|error| self.locate(error))
     }
 
+    /// Reads a part of the tensor into memory of the caller. Otherwise as [`slice`](Self::slice).
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1_u8, 2, 3])]))?)?;
+    /// let mut bytes = [0; 2];
+    /// file.get("a")?.slice_into(&[1..3], &mut bytes)?;
+    /// assert_eq!(bytes, [2, 3]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`slice`](Self::slice), and [`ErrorKind::Unsupported`] if the memory is not as long as the part; nothing is read
+    /// then.
+    pub fn slice_into(&self, ranges: &[Range<usize>], bytes: &mut [u8]) -> Result<()> {
+        let piece = ReadPiece::part(self.entry(), Cow::Borrowed(ranges)).map_err(|error| self.locate(error))?;
+        let needed = piece.bytes().expect("a part is no larger than the whole");
+        if needed != bytes.len() {
+            let what = format!("read {needed} bytes into memory of {}", bytes.len());
+            let instead = "the memory is as long as the part".to_owned();
+            return Err(self.locate(ErrorKind::Unsupported { what, instead }));
+        }
+        self.check_memory(needed)?;
+        let read = read_pieces(&self.file.storage, vec![(&piece, bytes)], &mut |_| Ok(()));
+        read.map_err(|(_, error)| self.locate(error))
+    }
+
     /// Writes the elements to `out` in row-major order, from any stored order. Sparse tensors are written as stored.
     ///
     /// A tensor in another order, if not in memory, is read whole.
@@ -442,6 +472,10 @@ impl<'f> FileTensor<'f> {
         self.entry().range()
     }
 
+    pub(super) fn is_of(&self, file: &File) -> bool {
+        ptr::eq(self.file, file)
+    }
+
     #[inline]
     pub(super) fn entry(&self) -> Entry<'f> {
         self.file.index.entry(self.i)
@@ -464,7 +498,7 @@ impl<'f> FileTensor<'f> {
             return Ok(Tensor::from_checked(piece.info().clone(), buffer));
         }
         let mut buffer = self.zeros(piece.info(), len)?;
-        let read = read_pieces(&self.file.storage, &[(&piece, 0..len)], &mut buffer, &mut |_| Ok(()));
+        let read = read_pieces(&self.file.storage, vec![(&piece, &mut buffer[..])], &mut |_| Ok(()));
         read.map_err(|(_, error)| error)?;
         Ok(Tensor::from_checked(piece.info().clone(), buffer))
     }

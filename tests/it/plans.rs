@@ -158,6 +158,11 @@ fn every_format_is_read_whole() {
                     assert_eq!(memory[range], expected, "{what}, {way}, `{name}`");
                 }
                 assert_eq!(end, plan.bytes());
+                let mut buffers: Vec<Vec<u8>> = plan.pieces().iter().map(|piece| vec![0x55; piece.range().len()]).collect();
+                plan.read_vectored(buffers.iter_mut().map(|buffer| &mut buffer[..]).collect()).unwrap();
+                for (piece, buffer) in plan.pieces().iter().zip(buffers) {
+                    assert_eq!(buffer, memory[piece.range()], "{what}, {way}, `{}`", piece.name());
+                }
             }
         }
     }
@@ -184,7 +189,11 @@ fn every_format_is_read_in_parts() {
                     let expected = part(&all, shape, element, &ranges);
                     let expected = [&expected[..], &all, &expected].concat();
                     assert!(memory == expected, "{what}, {way}, `{name}` {ranges:?}");
-                    assert_eq!(file.slice(&name, &ranges).unwrap().as_bytes(), part(&all, shape, element, &ranges));
+                    let expected = part(&all, shape, element, &ranges);
+                    assert_eq!(file.slice(&name, &ranges).unwrap().as_bytes(), expected);
+                    let mut bytes = vec![0x55; expected.len()];
+                    tensor.slice_into(&ranges, &mut bytes).unwrap();
+                    assert_eq!(bytes, expected, "{what}, {way}, `{name}` {ranges:?}");
                 }
             }
         }
@@ -455,6 +464,18 @@ fn calls_that_cannot_be_are_refused_before_anything_is_read() {
         "store: {format}: cannot read 37 bytes into memory of 36; `ReadPlan::bytes` is the length of all pieces"
     );
     assert_eq!((error.to_string(), memory, source.take().0), (expected, [7; 36], 0));
+    for (lens, expected) in [
+        (vec![20], format!("store: {format}: cannot read 2 pieces into 1 buffers; each piece has a buffer")),
+        (
+            vec![20, 6],
+            format!("store: {format}: tensor `m`: cannot read 5 bytes into memory of 6; a buffer is as long as its piece"),
+        ),
+    ] {
+        let mut buffers: Vec<Vec<u8>> = lens.into_iter().map(|len| vec![7; len]).collect();
+        let error = plan.read_vectored(buffers.iter_mut().map(|buffer| &mut buffer[..]).collect()).unwrap_err();
+        assert_eq!((error.to_string(), source.take().0), (expected, 0));
+        assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }) && buffers.concat().iter().all(|byte| *byte == 7));
+    }
 
     for (found, expected) in [
         (file.read_plan().tensor("x").map(drop), format!("store: {format}: missing tensor `x`; the file has `m`")),
@@ -464,6 +485,18 @@ fn calls_that_cannot_be_are_refused_before_anything_is_read() {
         ),
         (
             file.read_plan().slice("m", &[0..1, 3..6]).map(drop),
+            format!("store: {format}: tensor `m`: cannot take the range 3..6; the shape is [4, 5]"),
+        ),
+        (
+            file.read_plan().tensors(Source::new(matrix(4, 5)).open().tensors()).map(drop),
+            format!("store: {format}: tensor `m`: cannot read a tensor of another file; a plan is of one file"),
+        ),
+        (
+            file.get("m").unwrap().slice_into(&[0..1, 0..5], &mut [0; 4]),
+            format!("store: {format}: tensor `m`: cannot read 5 bytes into memory of 4; the memory is as long as the part"),
+        ),
+        (
+            file.get("m").unwrap().slice_into(&[0..1, 3..6], &mut [0; 3]),
             format!("store: {format}: tensor `m`: cannot take the range 3..6; the shape is [4, 5]"),
         ),
         (
@@ -682,8 +715,14 @@ fn listeners_count_all_bytes_and_end_reading() {
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "{seen:?}");
     assert_eq!(seen.last(), Some(&(plan.bytes() as u64, plan.bytes() as u64)));
 
+    // A listener of the plan replaces that of the file.
+    let plan = file.read_plan().all().unwrap().progress(|_| ControlFlow::Break(())).finish().unwrap();
+    let error = plan.read_into(&mut vec![0; plan.bytes()]).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
     let file = OpenOptions::new().progress(|_| ControlFlow::Break(())).from_bytes(bytes).unwrap();
     let plan = file.read_plan().all().unwrap().finish().unwrap();
     let error = plan.read_into(&mut vec![0; plan.bytes()]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");
+    let plan = file.read_plan().all().unwrap().progress(|_| ()).finish().unwrap();
+    plan.read_into(&mut vec![0; plan.bytes()]).unwrap();
 }

@@ -105,7 +105,7 @@ impl Ls {
         outcome
     }
 
-    fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome<Total> {
+    pub fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome<Total> {
         // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
         let matching = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
