@@ -2,6 +2,7 @@
 
 import errno
 import os
+import pathlib
 import struct
 import subprocess
 import sys
@@ -57,14 +58,48 @@ def test_damaged_files_raise_nothing_else(format):
         for _ in range(random.integers(1, 4)):
             damaged[random.integers(len(damaged))] = random.integers(256)
         damaged = damaged[: random.integers(len(damaged) + 1)] if random.integers(2) else damaged
-        try:
-            file = tf.open_bytes(damaged, format=format)
-            for tensor in file.values():
-                repr(tensor), tensor.data, tensor.strides
-                np.asarray(tensor), tensor[...], tensor.numpy()
-            str(file), file.metadata(), file.warnings
-        except (ValueError, TypeError, MemoryError):
-            pass
+        read_all(damaged, format)
+
+
+def read_all(content, format):
+    """Use all of a file in memory, which may be damaged."""
+    try:
+        file = tf.open_bytes(content, format=format)
+        str(file), file.metadata(), file.warnings
+        for tensor in file.values():
+            repr(tensor), tensor.strides
+            for use in (lambda: tensor.data), (lambda: np.asarray(tensor)), (lambda: tensor[...]), tensor.numpy, tensor.coo:
+                try:
+                    use()
+                except (ValueError, TypeError, MemoryError):
+                    pass
+    except (ValueError, MemoryError):
+        pass
+
+
+def test_damaged_checkpoints_raise_nothing_else(fixtures):
+    random = np.random.default_rng(2)
+    paths = sorted([*(fixtures / "pytorch").glob("*.pt"), *(fixtures / "pytorch").glob("*.pth")])
+    assert len(paths) > 30
+    for path in paths:
+        content = bytearray(path.read_bytes())
+        read_all(content, "pytorch")
+        for _ in range(20):
+            damaged = content.copy()
+            # The pickle is at the start of an archive, and the index at its end.
+            for _ in range(random.integers(1, 4)):
+                place = int(random.integers(min(len(damaged), 2000))) * (1 if random.integers(2) else -1)
+                damaged[max(place, -len(damaged))] = random.integers(256)
+            read_all(damaged[: random.integers(len(damaged) + 1)] if random.integers(4) == 0 else damaged, "pytorch")
+
+
+@pytest.mark.parametrize("format", [None, *tf.FORMATS])
+def test_files_of_fuzzing_raise_nothing_else(format):
+    folder = pathlib.Path(__file__).parents[2] / "fuzz"
+    paths = [path for name in ("read", "stream", "one_tensor") for path in folder.glob(f"*/{name}/*")]
+    assert len(paths) > 100
+    for path in paths:
+        read_all(path.read_bytes(), format)
 
 
 def test_pickles_are_not_executed(fixtures):

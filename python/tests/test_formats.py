@@ -7,14 +7,15 @@ import tensorfile as tf
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
 DTYPES += [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e8m0fnu]
+DTYPES += [ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz]
 DTYPES = [np.dtype(dtype) for dtype in DTYPES]
 
 STORED = {
     "btf": "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8",
     "ten": "i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8",
-    "ptd": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 bfloat16 float8_e4m3fn float8_e5m2",
+    "ptd": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 bfloat16 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz",
     "tensorbuffers": "i1 i2 i4 i8 u1 u2 u4 u8 f4 f8",
-    "safetensors": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu",
+    "safetensors": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz",
     "npy": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16",
     "npz": "b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8 c8 c16",
     "gguf": "i1 i2 i4 i8 f2 f4 f8 bfloat16",
@@ -80,6 +81,26 @@ def test_shapes(format):
         assert tensor.shape == shape or (format == "gguf" and shape == ())
         assert np.asarray(tensor).reshape(shape).tolist() == expected.tolist()
         assert tensor.numpy().reshape(shape).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("format", [format for format in STORED if format != "gguf"])
+@pytest.mark.parametrize("mmap", [True, False])
+def test_tensors_without_elements(format, mmap):
+    tf.save("file", {"0": np.zeros((2, 0, 3), "f4")}, format=format)
+    tensor = tf.open("file", mmap=mmap)["0"]
+    assert (tensor.shape, tensor.size, tensor.nbytes, len(tensor)) == ((2, 0, 3), 0, 0, 2)
+    assert memoryview(tensor).shape == (2, 0, 3) and bytes(tensor.data) == b"" and len(tensor.digest()) == 64
+    for found in np.asarray(tensor), np.from_dlpack(tensor), tensor.numpy(), tf.load("file")["0"]:
+        assert (found.shape, found.dtype) == ((2, 0, 3), "f4")
+    for key, shape in [(0, (0, 3)), (np.s_[:, 0:0], (2, 0, 3)), (np.s_[..., 1:], (2, 0, 2)), (np.s_[0:0], (0, 0, 3))]:
+        assert tensor[key].shape == shape
+    tensor.read_into(bytearray())
+    plan = tf.open("file", mmap=mmap).read_plan()
+    memory = bytearray(plan.nbytes)
+    plan.read_into(memory)
+    assert plan.views(memory)["0"].shape == (2, 0, 3)
+    tf.save("again", {"0": tensor}, format=format)
+    assert tf.diff("file", "again")["equal"]
 
 
 def test_safetensors_reads_ours_and_we_read_theirs():

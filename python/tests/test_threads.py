@@ -60,7 +60,18 @@ def test_other_threads_run_while_files_are_read_and_written():
 
     thread = threading.Thread(target=beat)
     thread.start()
-    for call in (lambda: tf.save("file.ten", {"w": np.zeros(40_000_000)})), (lambda: tf.load("file.ten")):
+    memory = np.zeros(320_000_000, "u1")
+    for call in [
+        lambda: tf.save("file.ten", {"w": np.zeros(40_000_000)}),
+        lambda: tf.load("file.ten"),
+        lambda: tf.open("file.ten")["w"].numpy(),
+        lambda: tf.open("file.ten")["w"][:-1],
+        lambda: tf.open("file.ten")["w"].read_into(memory),
+        lambda: tf.open("file.ten").read_plan().read_into(memory),
+        lambda: tf.open("file.ten")["w"].digest(),
+        lambda: tf.convert("file.ten", "file.ptd"),
+        lambda: tf.verify("file.ten", payload=True),
+    ]:
         start = time.monotonic()
         call()
         end = time.monotonic()
