@@ -1,7 +1,9 @@
-"""The speed of the package beside safetensors and numpy, in one run.
+"""The speed of the package beside safetensors, numpy and, if it is there, torch, in one run.
 
-    python -m pip install python/ safetensors numpy
+    python -m pip install python/ safetensors numpy torch
     python python/benches/speed.py [FOLDER]
+
+For another version of safetensors, `pip install --target DIR safetensors==0.9.0rc1`, and run it with `PYTHONPATH=DIR`.
 
 Prints a line for each task: the time of the other package divided by ours, more is better, and both times. They are the
 least of several runs, which alternate: of the processor for a task that it limits, on the clock for one in threads.
@@ -20,6 +22,11 @@ import safetensors
 import safetensors.numpy
 import tensorfile
 import tensorfile.numpy
+
+try:
+    import torch
+except ImportError:
+    torch = None
 
 MIB = 1 << 20
 
@@ -58,6 +65,7 @@ def main(folder):
     os.chdir(folder)
     rng = np.random.default_rng(0)
 
+    print("safetensors", safetensors.__version__, "numpy", np.__version__, "torch", torch and torch.__version__)
     code = "import time; s = time.process_time(); import tensorfile; print(time.process_time() - s)"
     taken = min(float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout) for _ in range(9))
     library = tensorfile._tensorfile.__file__
@@ -128,6 +136,29 @@ def main(folder):
                 clock=time.perf_counter,
             )
         os.close(descriptor)
+
+    if torch is not None:
+        import tensorfile.torch
+
+        state = {name: torch.from_numpy(large[name]) for name in list(large)[:96]}
+        torch.save(state, "model.pt")
+        compare(
+            "load a .pt of 96 MiB",
+            "torch.load(mmap=True)",
+            lambda: tensorfile.torch.load("model.pt"),
+            lambda: torch.load("model.pt", mmap=True),
+        )
+
+        def used(load):
+            return sum(float(tensor.sum()) for tensor in load("model.pt").values())
+
+        assert used(tensorfile.torch.load) == used(torch.load)
+        compare(
+            "load it, and sum all tensors",
+            "torch.load(mmap=True)",
+            lambda: used(tensorfile.torch.load),
+            lambda: used(lambda name: torch.load(name, mmap=True)),
+        )
 
 
 if __name__ == "__main__":

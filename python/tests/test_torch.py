@@ -194,3 +194,35 @@ def test_files_of_other_formats(tensors):
 def test_torch_is_imported_only_if_used():
     code = "import sys, numpy, tensorfile as t, tensorfile.numpy; t.save('a.ten', {'a': numpy.zeros(2)}); t.load('a.ten'); print('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_prefetch(tensors):
+    save_file(tensors, "file.safetensors")
+    with safe_open("file.safetensors", "pt") as file:
+        with file.prefetch(threads=3) as loader:
+            assert loader.names() == file.offset_keys()
+            same(dict(loader), tensors)
+        with file.prefetch({"float32": slice(1, 3), "bfloat16": None, "columns": slice(-1, None)}) as loader:
+            expected = {"float32": tensors["float32"][1:3], "bfloat16": tensors["bfloat16"], "columns": tensors["columns"][-1:]}
+            same({name: loader.take(name) for name in expected}, expected)
+        meta = file.get_tensor_meta("bfloat16")
+        assert (meta.dtype, meta.shape, meta.data_offsets[1] - meta.data_offsets[0]) == ("BF16", [3, 4], 24)
+
+
+def test_sparse_tensors():
+    from test_open import sparse
+
+    for content in sparse(0, 2, 1, 0, 1, 1, dims=(2, 3), values=(1, 2, 3)), sparse(dims=(2, 3), values=()):
+        open("file.btf", "wb").write(content)
+        expected = torch.sparse_coo_tensor(*map(torch.from_numpy, tensorfile.open("file.btf")["0"].coo()), (2, 3))
+        for found in load("file.btf"), load(content), load_file("file.btf"), load_file("file.btf", backend="pread"):
+            assert found["0"].is_sparse and torch.equal(found["0"].to_dense(), expected.to_dense())
+    assert expected.to_dense().tolist() == [[0, 0, 0]] * 2
+
+
+def test_many_tensors_are_read_together(tensors):
+    tensorfile.save("file.npz", {name: tensors[name] for name in ("float32", "int64", "columns", "bool", "empty")})
+    same(load("file.npz", mmap=False), {name: tensors[name] for name in ("float32", "int64", "columns", "bool", "empty")})
+    grown = load("file.npz")["float32"]
+    grown += 1
+    assert torch.equal(grown, tensors["float32"] + 1)
