@@ -336,7 +336,9 @@ impl<'f> ReadPlan<'f> {
             let what = format!("read {} pieces into {} buffers", self.pieces.len(), buffers.len());
             return Err(self.file.place(unsupported(what, "each piece has a buffer").into()));
         }
-        if let Some((piece, buffer)) = self.pieces.iter().zip(&buffers).find(|(piece, buffer)| piece.bytes() != buffer.len()) {
+        if let Some((piece, buffer)) =
+            self.pieces.iter().zip(&buffers).find(|(piece, buffer)| piece.bytes() != buffer.len())
+        {
             let what = format!("read {} bytes into memory of {}", piece.bytes(), buffer.len());
             return Err(piece.tensor.locate(unsupported(what, "a buffer is as long as its piece")));
         }

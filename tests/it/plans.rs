@@ -158,7 +158,8 @@ fn every_format_is_read_whole() {
                     assert_eq!(memory[range], expected, "{what}, {way}, `{name}`");
                 }
                 assert_eq!(end, plan.bytes());
-                let mut buffers: Vec<Vec<u8>> = plan.pieces().iter().map(|piece| vec![0x55; piece.range().len()]).collect();
+                let mut buffers: Vec<Vec<u8>> =
+                    plan.pieces().iter().map(|piece| vec![0x55; piece.range().len()]).collect();
                 plan.read_vectored(buffers.iter_mut().map(|buffer| &mut buffer[..]).collect()).unwrap();
                 for (piece, buffer) in plan.pieces().iter().zip(buffers) {
                     assert_eq!(buffer, memory[piece.range()], "{what}, {way}, `{}`", piece.name());
@@ -468,13 +469,17 @@ fn calls_that_cannot_be_are_refused_before_anything_is_read() {
         (vec![20], format!("store: {format}: cannot read 2 pieces into 1 buffers; each piece has a buffer")),
         (
             vec![20, 6],
-            format!("store: {format}: tensor `m`: cannot read 5 bytes into memory of 6; a buffer is as long as its piece"),
+            format!(
+                "store: {format}: tensor `m`: cannot read 5 bytes into memory of 6; a buffer is as long as its piece"
+            ),
         ),
     ] {
         let mut buffers: Vec<Vec<u8>> = lens.into_iter().map(|len| vec![7; len]).collect();
         let error = plan.read_vectored(buffers.iter_mut().map(|buffer| &mut buffer[..]).collect()).unwrap_err();
         assert_eq!((error.to_string(), source.take().0), (expected, 0));
-        assert!(matches!(error.kind(), ErrorKind::Unsupported { .. }) && buffers.concat().iter().all(|byte| *byte == 7));
+        assert!(
+            matches!(error.kind(), ErrorKind::Unsupported { .. }) && buffers.concat().iter().all(|byte| *byte == 7)
+        );
     }
 
     for (found, expected) in [
@@ -493,7 +498,9 @@ fn calls_that_cannot_be_are_refused_before_anything_is_read() {
         ),
         (
             file.get("m").unwrap().slice_into(&[0..1, 0..5], &mut [0; 4]),
-            format!("store: {format}: tensor `m`: cannot read 5 bytes into memory of 4; the memory is as long as the part"),
+            format!(
+                "store: {format}: tensor `m`: cannot read 5 bytes into memory of 4; the memory is as long as the part"
+            ),
         ),
         (
             file.get("m").unwrap().slice_into(&[0..1, 3..6], &mut [0; 3]),
