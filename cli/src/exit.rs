@@ -148,17 +148,31 @@ impl Failure {
         if let ErrorKind::Io(error) = error.kind() {
             return Self::from_io(file, error);
         }
-        let code = match error.category() {
-            Category::File | Category::Limit => Self::MALFORMED,
-            Category::Mismatch => Self::FAIL,
-            Category::Call => Self::USAGE,
-            _ => Self::IO,
-        };
+        let code = Self::code_of(error.category());
         let mut message = in_own_words(&format_args!("{:#}", error.without_path()));
         if error.kind().limits_field().is_some() {
             message += "; --max-memory raises it";
         }
         Self { code, file: Some(file.to_string()), message: Some(message), is_listed: false }
+    }
+
+    /// An error of a WebDataset shard, or of the folder at a path.
+    pub fn from_shards(path: &Path, error: &tensorfile_datasets::Error) -> Self {
+        let file = error.shard().map_or_else(|| display_name(path).display().to_string(), str::to_owned);
+        if let (ErrorKind::Io(error), None) = (error.kind(), error.key()) {
+            return Self::from_io(file, error);
+        }
+        let message = Some(error.without_shard().to_string());
+        Self { code: Self::code_of(error.category()), file: Some(file), message, is_listed: false }
+    }
+
+    fn code_of(category: Category) -> u8 {
+        match category {
+            Category::File | Category::Limit => Self::MALFORMED,
+            Category::Mismatch => Self::FAIL,
+            Category::Call => Self::USAGE,
+            _ => Self::IO,
+        }
     }
 }
 

@@ -9,7 +9,7 @@
 //!   octal or base-256, a name with NUL, and entries without data that state a size. So nobody sees other members here than
 //!   GNU tar, bsdtar and Python's `tarfile` see.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 use tar::{Archive, Entry, EntryType};
 use tensorfile::ErrorKind;
@@ -45,11 +45,46 @@ impl Head {
 
 /// Reads the headers at the beginning of bytes of an archive. Returns `None` at its end.
 pub(crate) fn head_of(bytes: &[u8]) -> Result<Option<Head>> {
-    let most = usize::try_from(LONGEST_HEAD).unwrap_or(usize::MAX);
-    let is_cut = bytes.len() > most;
-    let mut archive = Archive::new(Cursor::new(if is_cut { &bytes[..most] } else { bytes }));
+    head_at(Cursor::new(bytes), bytes.len() as u64)
+}
+
+/// Reads the headers at the beginning of `len` bytes of an archive, which are read there only.
+pub(crate) fn head_at(reader: impl Read + Seek, len: u64) -> Result<Option<Head>> {
+    let mut archive = Archive::new(Bounded { reader, offset: 0, end: len.min(LONGEST_HEAD) });
     let entry = archive.entries_with_seek()?.next();
-    head(entry).map_err(|error| explain(error, is_cut))
+    let found = head(entry);
+    let is_cut = len > LONGEST_HEAD && archive.into_inner().is_passed();
+    found.map_err(|error| explain(error, is_cut))
+}
+
+/// A reader that ends early.
+struct Bounded<R> {
+    reader: R,
+    offset: u64,
+    end: u64,
+}
+
+impl<R> Bounded<R> {
+    /// Returns whether all was read, or passed over.
+    fn is_passed(&self) -> bool {
+        self.offset >= self.end
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = (&mut self.reader).take(self.end.saturating_sub(self.offset)).read(bytes)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: Seek> Seek for Bounded<R> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        // The headers before the first member are not passed by: they are read.
+        self.offset = self.reader.seek(to)?;
+        Ok(self.offset)
+    }
 }
 
 /// Reads the headers at the beginning of a stream, and leaves it at the data. The stream is not empty if it `has_begun`.

@@ -64,6 +64,21 @@ impl Error {
         &self.0.source
     }
 
+    /// Returns the message without the shard, for programs with their own way of printing it.
+    pub fn without_shard(&self) -> impl fmt::Display {
+        WithoutShard(&self.0)
+    }
+
+    /// Returns the error as one of the library, which has no place in a shard: it is in the message.
+    pub(crate) fn into_tensorfile(self) -> tensorfile::Error {
+        match (self.0.offset, self.kind()) {
+            (Some(offset), ErrorKind::Malformed { what }) => {
+                ErrorKind::Malformed { what: format!("{what} (at byte {offset})") }.into()
+            }
+            _ => self.0.source,
+        }
+    }
+
     pub(crate) fn malformed(what: impl Into<String>) -> Self {
         ErrorKind::Malformed { what: what.into() }.into()
     }
@@ -117,10 +132,18 @@ impl From<Error> for std::io::Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { shard, key, offset, source } = &*self.0;
-        if let Some(shard) = shard {
+        if let Some(shard) = &self.0.shard {
             write!(f, "{shard}: ")?;
         }
+        WithoutShard(&self.0).fmt(f)
+    }
+}
+
+struct WithoutShard<'a>(&'a Inner);
+
+impl fmt::Display for WithoutShard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { key, offset, source, .. } = self.0;
         match (key, offset) {
             (Some(key), Some(offset)) => write!(f, "sample `{key}` at byte {offset}: {source}"),
             (Some(key), None) => write!(f, "sample `{key}`: {source}"),

@@ -44,6 +44,8 @@ mod archive;
 mod batches;
 mod compression;
 mod error;
+mod folder;
+mod format;
 mod loader;
 mod locations;
 mod resume;
@@ -56,6 +58,8 @@ mod writer;
 
 pub use batches::{Batch, Batches, Column};
 pub use error::{Error, Result};
+pub use folder::{Packed, pack, unpack};
+pub use format::{TAR, is_shard, open};
 pub use loader::Loader;
 pub use locations::locations;
 pub use resume::{Resume, State};

@@ -286,7 +286,8 @@ impl Sample {
     }
 }
 
-fn text(name: &str, bytes: &[u8]) -> tensorfile::Result<String> {
+/// Copies text, and checks it.
+pub(crate) fn text(name: &str, bytes: &[u8]) -> tensorfile::Result<String> {
     String::from_utf8(bytes.to_vec()).map_err(|error| {
         let what = format!(
             "`{name}` is not UTF-8: it has `{}`",

@@ -55,10 +55,12 @@ pub struct Shard {
     is_ended: bool,
 }
 
-enum Bytes {
+pub(crate) enum Bytes {
     Mapped(Container),
     Stream {
         reader: ShardRead,
+        /// Its bytes are those of a file or a URL, and not compressed.
+        is_direct: bool,
         /// The bytes of the current sample. Headers are zeros.
         held: Vec<u8>,
         /// The offset of the first held byte.
@@ -249,31 +251,38 @@ impl Iterator for Shard {
 }
 
 impl Bytes {
-    fn open(location: &str) -> Result<Self> {
+    pub(crate) fn open(location: &str) -> Result<Self> {
         if location == "-" {
-            return Self::stream(Box::new(io::stdin()));
+            return Self::stream(Box::new(io::stdin()), false);
         }
         let is_url = shown_url(location).is_some();
         if !is_url && is_special(Path::new(location))? {
-            return Self::stream(Box::new(File::open(location)?));
+            return Self::stream(Box::new(File::open(location)?), false);
         }
         let container = Container::open(location).map_err(without_path)?;
-        if let Some(bytes) = container.as_bytes() {
-            let mut begin = [0; 8];
-            let len = bytes.len().min(8);
-            begin[..len].copy_from_slice(&bytes[..len]);
-            if bytes.is_empty() {
-                return Err(Error::malformed(EMPTY).at(0));
-            }
-            if !is_compressed(&begin) {
-                return Ok(Self::Mapped(container));
-            }
+        let mut begin = [0; 8];
+        let len = usize::try_from(container.len()).unwrap_or(usize::MAX).min(begin.len());
+        container.read_at(0, &mut begin[..len])?;
+        if len == 0 {
+            return Err(Error::malformed(EMPTY).at(0));
         }
-        Self::stream(Box::new(ContainerReader::new(container, is_url)))
+        let is_direct = !is_compressed(&begin);
+        if is_direct && container.as_bytes().is_some() {
+            return Ok(Self::Mapped(container));
+        }
+        Self::stream(Box::new(ContainerReader::new(container, is_url)), is_direct)
     }
 
-    fn stream(reader: ShardRead) -> Result<Self> {
-        Ok(Self::Stream { reader: decompress(reader)?, held: Vec::new(), start: 0 })
+    fn stream(reader: ShardRead, is_direct: bool) -> Result<Self> {
+        Ok(Self::Stream { reader: decompress(reader)?, is_direct, held: Vec::new(), start: 0 })
+    }
+
+    /// Returns a reader of all bytes.
+    pub(crate) fn into_reader(self) -> ShardRead {
+        match self {
+            Self::Mapped(container) => Box::new(ContainerReader::new(container, false)),
+            Self::Stream { reader, .. } => reader,
+        }
     }
 
     /// Reads the headers at an offset, where a stream stands.
@@ -307,7 +316,7 @@ impl Bytes {
 
     /// Holds the data of a file of the current sample.
     fn take(&mut self, data: &Range<u64>, limits: &Limits) -> Result<()> {
-        let Self::Stream { reader, held, start } = self else { return Ok(()) };
+        let Self::Stream { reader, held, start, .. } = self else { return Ok(()) };
         let (found, limit) = (data.end - *start, limits.held.min(limits.payload));
         if found > limit {
             return Err(ErrorKind::Limit { what: "number of bytes of a sample", found, limit }.into());

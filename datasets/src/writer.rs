@@ -58,6 +58,7 @@ pub struct ShardWriter {
     max_bytes: u64,
     format: &'static Format,
     has_index: bool,
+    no_replace: bool,
     open: Option<OpenShard>,
     written: Vec<WrittenShard>,
 }
@@ -121,6 +122,7 @@ impl ShardWriter {
             max_bytes: 3_000_000_000,
             format: &ten::FORMAT,
             has_index: false,
+            no_replace: false,
             open: None,
             written: Vec::new(),
         })
@@ -152,6 +154,13 @@ impl ShardWriter {
     #[must_use]
     pub fn index(mut self, has_index: bool) -> Self {
         self.has_index = has_index;
+        self
+    }
+
+    /// Fails if a shard to write exists, instead of replacing it.
+    #[must_use]
+    pub fn no_replace(mut self, no_replace: bool) -> Self {
+        self.no_replace = no_replace;
         self
     }
 
@@ -244,8 +253,9 @@ impl ShardWriter {
 
     fn close(&mut self) -> Result<()> {
         let Some(shard) = self.open.take() else { return Ok(()) };
-        let (path, has_index) = (shard.path.clone(), self.has_index);
-        let written = shard.finish(has_index).map_err(|error| error.in_shard(&path.to_string_lossy()))?;
+        let path = shard.path.clone();
+        let written =
+            shard.finish(self.has_index, self.no_replace).map_err(|error| error.in_shard(&path.to_string_lossy()))?;
         self.written.push(written);
         Ok(())
     }
@@ -302,11 +312,12 @@ impl OpenShard {
         Ok(())
     }
 
-    fn finish(self, has_index: bool) -> Result<WrittenShard> {
+    fn finish(self, has_index: bool, no_replace: bool) -> Result<WrittenShard> {
         let Self { path, tar, bytes, samples, index, .. } = self;
         let file = tar.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
+        let put = if no_replace { file.persist_noclobber(&path) } else { file.persist(&path) };
+        put.map_err(|error| error.error)?;
         if has_index {
             let index = format!("v1.2 {}\n{}\n", index.len(), index.join("\n"));
             tensorfile::file::atomic::write(index_path(&path), index.as_bytes())?;

@@ -17,6 +17,7 @@ use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
 use tensorfile::{ErrorKind, FORMATS, File, Format, Limits, OpenOptions};
+use tensorfile_datasets::TAR;
 
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
@@ -40,6 +41,16 @@ impl Input {
 
     pub fn is_stdin(&self) -> bool {
         is_stdin(&self.file)
+    }
+
+    /// Returns whether the file is a WebDataset shard.
+    pub fn is_shard(&self) -> bool {
+        is_shard(&self.file, self.from.as_deref())
+    }
+
+    /// Returns the path or URL as it was given.
+    pub fn location(&self) -> &Path {
+        &self.file
     }
 
     /// Returns the path as messages show it.
@@ -374,14 +385,32 @@ fn is_index(path: &Path) -> bool {
 }
 
 /// Returns whether a path has the extension of a format.
-fn has_extension(path: &Path) -> bool {
+pub fn has_extension(path: &Path) -> bool {
     let extension = path.extension().unwrap_or_default();
     FORMATS.iter().flat_map(|format| format.extensions).any(|own| extension.eq_ignore_ascii_case(own))
 }
 
 /// Returns a parser for the names of formats.
 pub fn format_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name).chain([SHARD]))
+}
+
+/// The format of WebDataset shards.
+const SHARD: &str = TAR.spec().name;
+
+/// Returns whether a path leads to a shard: a tar archive, compressed or not.
+pub fn is_shard(path: &Path, from: Option<&str>) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    let is_named_so = [".tar", ".tar.gz", ".tgz", ".tar.zst"].iter().any(|end| name.ends_with(end));
+    if from.is_some() || shown_url(path).is_some() {
+        return from == Some(SHARD) || from.is_none() && is_named_so;
+    }
+    let mut begin = Vec::new();
+    let read = |file: fs::File| file.take(512).read_to_end(&mut begin);
+    // The form that PyTorch wrote before 0.1.10 is a tar archive too.
+    let is_one = path.is_file() && fs::File::open(path).and_then(read).is_ok() && !begin.starts_with(b"sys_info\0");
+    // Any file may be compressed.
+    is_one && tensorfile_datasets::is_shard(&begin) && (is_named_so || begin.get(257..262) == Some(b"ustar"))
 }
 
 /// Returns a parser for the names of writable formats.
@@ -443,6 +472,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         options = options.format(format);
     }
     let file = match is_stdin(path) {
+        _ if is_shard(path, from) => tensorfile_datasets::open(&location(path)?, &options, &Limits::new()).at(path),
         true => open_stdin(&options, sink),
         false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // For a directory, the path in the error is the path of a file in it.
@@ -459,6 +489,15 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         warnings::print(path, &found);
     }
     Ok(file)
+}
+
+/// Returns a path or a URL as text.
+pub fn location(path: &Path) -> Outcome<String> {
+    if is_stdin(path) {
+        return Ok("-".to_owned());
+    }
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Failure::usage_at(path, "the path of a shard has to be UTF-8"))
 }
 
 /// Opens standard input, and reads its index. A regular file is read like any other.

@@ -81,6 +81,11 @@ pub struct NoClobber {
 }
 
 impl NoClobber {
+    /// Returns whether the argument is given.
+    pub fn is_given(self) -> bool {
+        self.no_clobber
+    }
+
     /// Fails if the argument is given and there is a file at `path`. A symbolic link is one. An object in a store is
     /// looked for when it is saved.
     pub fn check(self, path: &Path) -> Outcome<()> {

@@ -1,15 +1,18 @@
 use std::path::PathBuf;
 
+use clap::Parser;
 use tensorfile::Format;
 use tensorfile::file::FileTensor;
 use tensorfile::view::{FileView, Renamed, Subset};
+use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes, written_format_names,
+    Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, has_extension, is_stdout, location,
+    parse_bytes, refuse_url, written_format_names,
 };
-use crate::exit::{Outcome, Verdict};
+use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept};
-use crate::output::Stdout;
+use crate::output::{Stdout, note};
 
 /// Convert a file to another format, to other dtypes or to other names.
 ///
@@ -23,6 +26,10 @@ use crate::output::Stdout;
 /// cannot store is an error; --lossy drops names, metadata and tensors of unknown dtypes. The metadata of PyTorch
 /// checkpoints, and the entry `format` of safetensors files, which names the library that a file was written for, are
 /// always dropped by formats that cannot store them.
+///
+/// A folder of files becomes WebDataset shards if OUT is a pattern such as `train-{000000..}.tar`: the files whose paths are
+/// equal up to the first dot of their names are a sample. A shard, `.tar`, is unpacked into a folder if OUT has no extension of
+/// a format.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -42,7 +49,8 @@ pub struct Convert {
     cast: Cast,
     /// Write shards of at most this size, such as 5GB, and an index of them
     ///
-    /// A tensor that is larger has a shard of its own. If everything fits into one shard, one file is written.
+    /// A tensor that is larger has a shard of its own. If everything fits into one shard, one file is written. A WebDataset
+    /// shard has no index, and a sample is in one shard.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_shard_size: Option<u64>,
     #[command(flatten)]
@@ -59,11 +67,16 @@ Examples:
   tensorfile convert model.ptd encoder.ptd --filter 'encoder.*' --rename 'encoder.*=*'
   tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
-  tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'";
+  tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
+  tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB
+  tensorfile convert train-000000.tar folder";
 
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
+        if let Some(shards) = Shards::of(self) {
+            return shards.run(self);
+        }
         let format = self.to.as_deref().and_then(Format::named);
         let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size).guard(self.no_clobber)?;
         let file = self.input.open()?;
@@ -93,5 +106,78 @@ impl Convert {
             self.cast.report(&cast.casts());
         }
         Ok(Verdict::Pass)
+    }
+}
+
+/// A folder that is packed into WebDataset shards, or a shard that is unpacked.
+enum Shards {
+    Pack,
+    Unpack,
+}
+
+impl Shards {
+    fn of(convert: &Convert) -> Option<Self> {
+        let output = convert.output.to_string_lossy();
+        if output.split_once('{').is_some_and(|(_, rest)| rest.contains("..}")) {
+            return Some(Self::Pack);
+        }
+        let is_folder = convert.output.is_dir() || !has_extension(&convert.output);
+        (convert.to.is_none() && is_folder && !is_stdout(&convert.output) && convert.input.is_shard())
+            .then_some(Self::Unpack)
+    }
+
+    fn run(&self, convert: &Convert) -> Outcome {
+        let (input, output) = (convert.input.location(), &convert.output);
+        if convert.has_other_options() {
+            return Err(Failure::usage(
+                "WebDataset shards take --max-shard-size and --no-clobber only: files are not changed",
+            ));
+        }
+        match self {
+            Self::Pack if !input.is_dir() => {
+                Err(Failure::usage_at(convert.input.path(), "is no folder to pack into shards"))
+            }
+            Self::Pack => {
+                refuse_url(output)?;
+                let writer = ShardWriter::new(output).map_err(|error| Failure::from_shards(output, &error))?;
+                let writer = writer.max_bytes(convert.max_shard_size.unwrap_or(u64::MAX)).max_samples(u64::MAX);
+                let mut writer = writer.no_replace(convert.no_clobber.is_given());
+                let packed = pack(input, &mut writer).and_then(|packed| writer.finish().map(|_| packed));
+                let packed = packed.map_err(|error| Failure::from_shards(input, &error))?;
+                if packed.samples == 0 {
+                    return Err(Failure::usage_at(input, "has no files with an extension"));
+                }
+                if let Some(first) = packed.left_out.first() {
+                    let (count, first) = (packed.left_out.len(), first.display());
+                    note(format_args!("left out {count} files that belong to no sample, as {first} does not"));
+                }
+                Ok(Verdict::Pass)
+            }
+            Self::Unpack if convert.max_shard_size.is_some() => {
+                Err(Failure::usage("--max-shard-size is for files that are written, not for a folder"))
+            }
+            Self::Unpack => {
+                refuse_url(output)?;
+                convert.no_clobber.check(output)?;
+                let location = location(input)?;
+                unpack(&location, output).map_err(|error| Failure::from_shards(input, &error))?;
+                Ok(Verdict::Pass)
+            }
+        }
+    }
+}
+
+impl Convert {
+    /// Returns whether options are given that change tensors or files.
+    fn has_other_options(&self) -> bool {
+        let shown = |convert: &Self| {
+            format!("{:?}", (&convert.to, &convert.filter, &convert.rename, &convert.cast, &convert.write))
+        };
+        #[derive(Parser)]
+        struct Defaults {
+            #[command(flatten)]
+            convert: Convert,
+        }
+        shown(self) != shown(&Defaults::parse_from(["convert", "in", "out"]).convert)
     }
 }

@@ -1,0 +1,153 @@
+//! Folders of files as shards, and shards as folders of files.
+
+use std::fs;
+use std::io::{self, Read, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use tensorfile::ErrorKind;
+
+use crate::archive::{BLOCK, read_head};
+use crate::error::{Error, Result};
+use crate::shard::{Bytes, split};
+use crate::writer::ShardWriter;
+
+/// What was packed into shards.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Packed {
+    /// The number of samples.
+    pub samples: u64,
+    /// The files that belong to no sample: those without an extension, and hidden ones.
+    pub left_out: Vec<PathBuf>,
+}
+
+/// Writes the files of a folder, and of the folders in it, as samples, sorted by their paths. Links are not followed.
+///
+/// ```
+/// use tensorfile_datasets::{ShardWriter, pack, unpack};
+///
+/// # let folder = tempfile::tempdir()?;
+/// let (from, to) = (folder.path().join("from"), folder.path().join("to"));
+/// std::fs::create_dir(&from)?;
+/// std::fs::write(from.join("0001.cls"), "7")?;
+/// std::fs::write(from.join("0001.txt"), "seven")?;
+///
+/// let mut writer = ShardWriter::new(folder.path().join("a-{0..}.tar"))?;
+/// assert_eq!(pack(&from, &mut writer)?.samples, 1);
+/// let shards = writer.finish()?;
+/// assert_eq!(unpack(shards[0].path.to_str().expect("it is text"), &to)?, 2);
+/// assert_eq!(std::fs::read(to.join("0001.txt"))?, b"seven");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// As [`ShardWriter::write_files`], and [`ErrorKind::Io`] if a file cannot be read.
+pub fn pack(folder: &Path, writer: &mut ShardWriter) -> Result<Packed> {
+    let (mut packed, mut paths) = (Packed::default(), Vec::new());
+    list(folder, "", &mut paths)?;
+    // Files of one key are next to each other then: `a.x` and `a.y` have no other key between them.
+    let mut files = Vec::new();
+    for path in paths {
+        match split(&path) {
+            Some((key, extension)) => files.push((key.to_owned(), extension.to_owned())),
+            None => packed.left_out.push(folder.join(path)),
+        }
+    }
+    files.sort();
+    for sample in files.chunk_by(|one, other| one.0 == other.0) {
+        let key = &sample[0].0;
+        let read = |(key, extension): &(String, String)| {
+            let path = folder.join(format!("{key}.{extension}"));
+            Ok((extension.clone(), fs::read(&path).map_err(|error| in_path(&path, &error))?))
+        };
+        let contents: Vec<(String, Vec<u8>)> = sample.iter().map(read).collect::<Result<_>>()?;
+        writer.write_files(key, contents.iter().map(|(extension, bytes)| (extension.as_str(), bytes)))?;
+        packed.samples += 1;
+    }
+    Ok(packed)
+}
+
+/// Adds the paths of the files below a folder, relative to it, with slashes.
+fn list(folder: &Path, prefix: &str, paths: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(|error| in_path(folder, &error))? {
+        let entry = entry.map_err(|error| in_path(folder, &error))?;
+        let kind = entry.file_type().map_err(|error| in_path(&entry.path(), &error))?;
+        let name = entry
+            .file_name()
+            .into_string()
+            .map_err(|_| ErrorKind::Message(format!("the path {} is not UTF-8", entry.path().display())))?;
+        if kind.is_dir() {
+            list(&entry.path(), &format!("{prefix}{name}/"), paths)?;
+        } else if kind.is_file() {
+            paths.push(format!("{prefix}{name}"));
+        }
+    }
+    Ok(())
+}
+
+fn in_path(path: &Path, error: &io::Error) -> Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
+}
+
+/// Writes the files of a shard to a folder, and returns their number. Existing files are replaced, each when it is complete.
+///
+/// Only files are written: links and folders without files are left out. All modes are those of new files.
+///
+/// # Errors
+///
+/// As [`Shard::open`](crate::Shard::open), [`ErrorKind::Malformed`] for a name that leaves the folder, before anything else of
+/// that file is done, and [`ErrorKind::Io`] if a file cannot be written.
+pub fn unpack(location: &str, folder: &Path) -> Result<u64> {
+    let in_shard = |error: Error| error.in_shard(location);
+    let mut reader = Bytes::open(location).map_err(in_shard)?.into_reader();
+    let (mut offset, mut files) = (0, 0);
+    while let Some(head) = read_head(&mut reader, offset > 0).map_err(|error| in_shard(error.at(offset)))? {
+        let mut data = (&mut reader).take(head.size);
+        if let Some(path) = &head.path {
+            let target = target(folder, path).map_err(|error| in_shard(error.at(offset)))?;
+            write(&target, &mut data).map_err(in_shard)?;
+            files += 1;
+        }
+        io::copy(&mut data, &mut io::sink())?;
+        if data.limit() > 0 {
+            return Err(in_shard(Error::malformed("the shard ends inside a file").at(offset)));
+        }
+        io::copy(&mut (&mut reader).take(head.size.next_multiple_of(BLOCK) - head.size), &mut io::sink())?;
+        offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
+    }
+    Ok(files)
+}
+
+/// Returns the path of a file, which lies in the folder.
+fn target(folder: &Path, path: &str) -> Result<PathBuf> {
+    let refuse = |why: &str| Err(Error::malformed(format!("the name `{}` {why}", path.escape_debug())));
+    let mut target = folder.to_owned();
+    // On Windows, these have a meaning.
+    if path.contains(['\\', ':']) && cfg!(windows) {
+        return refuse("is not one of a file on this system");
+    }
+    for component in Path::new(path).components() {
+        match component {
+            Component::CurDir => continue,
+            Component::Normal(name) => target.push(name),
+            _ => return refuse("leaves the folder"),
+        }
+        if fs::symlink_metadata(&target).is_ok_and(|metadata| metadata.is_symlink()) {
+            return refuse("leads through a symbolic link");
+        }
+    }
+    if target == folder { refuse("is not one of a file") } else { Ok(target) }
+}
+
+fn write(target: &Path, data: &mut dyn Read) -> Result<()> {
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
+    }
+    tensorfile::file::atomic::write_with(target, &mut |out| {
+        let mut out = io::BufWriter::with_capacity(256 << 10, out);
+        io::copy(data, &mut out)?;
+        Ok(out.flush()?)
+    })?;
+    Ok(())
+}
