@@ -2,7 +2,7 @@
 //!
 //!     cargo bench --package tensorfile-datasets --bench webdataset [-- PYTHON]
 //!
-//! The Python has webdataset; by default it is the one of `tests/interop/setup.sh`. Each sample is an image of 96 × 96 × 3 u8,
+//! The Python has webdataset; by default it is the one of `tests/interop/setup.sh`. Each sample is an image of 64 × 64 × 3 u8,
 //! a vector of 64 f32, a label and a line of JSON. Both read the same shards from the system's memory, on one thread, and the
 //! best of several runs counts.
 
@@ -76,7 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         return Ok(());
     }
     let output =
-        Command::new(&python).arg(root.join("benches/webdataset.py")).arg(pattern).arg(RUNS.to_string()).output()?;
+        Command::new(&python).arg(root.join("benches/decode.py")).arg(pattern).arg(RUNS.to_string()).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
@@ -90,7 +90,7 @@ fn write(folder: &Path, samples: usize) -> Result<(), Box<dyn std::error::Error>
     let mut writer = ShardWriter::new(folder.join("bench-{000000..}.tar"))?.max_samples(2_000);
     for i in 0..samples {
         let sample = Owned {
-            image: Array3::from_elem((96, 96, 3), (i % 256) as u8),
+            image: Array3::from_elem((64, 64, 3), (i % 256) as u8),
             embedding: Array1::from_elem(64, i as f32),
             label: i as i64,
             json: format!("{{\"id\": {i}, \"caption\": \"a sample\"}}"),

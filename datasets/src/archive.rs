@@ -22,6 +22,9 @@ pub(crate) const LONGEST_HEAD: u64 = 1 << 20;
 /// The message for a file of no bytes. An archive without members has blocks of zeros.
 pub(crate) const EMPTY: &str = "the shard is empty";
 
+/// The message for an archive that ends early.
+pub(crate) const IN_PADDING: &str = "the shard ends inside the padding after a member";
+
 /// The size of the blocks of an archive.
 pub(crate) const BLOCK: u64 = 512;
 
@@ -201,4 +204,28 @@ fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<()> {
         found.push(key);
     }
     Ok(())
+}
+
+/// Refuses a member that ends after the `len` bytes from its header on, as its padding may.
+pub(crate) fn check_end(head: &Head, len: u64) -> Result<()> {
+    let left = len.saturating_sub(head.len);
+    if head.size > left {
+        return Err(ends_early(head.size, left));
+    }
+    if head.total().is_none_or(|total| total > len) { Err(Error::malformed(IN_PADDING)) } else { Ok(()) }
+}
+
+pub(crate) fn ends_early(size: u64, left: u64) -> Error {
+    Error::malformed(format!("the member takes {size} bytes, but the shard ends after {left}"))
+}
+
+/// Splits a path into the key and the extension. `None` for a file that belongs to no sample.
+pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
+    let first = path.split('/').next().unwrap_or_default();
+    if first.len() >= 4 && first.starts_with("__") && first.ends_with("__") {
+        return None;
+    }
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    let dot = name + path[name..].find('.')?;
+    (dot > name).then(|| (&path[..dot], &path[dot + 1..]))
 }

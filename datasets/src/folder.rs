@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 
 use tensorfile::ErrorKind;
 
-use crate::archive::{BLOCK, read_head};
+use crate::archive::{read_head, split};
 use crate::error::{Error, Result};
-use crate::shard::{Bytes, split};
+use crate::shard::{Bytes, pass_padding};
 use crate::writer::ShardWriter;
 
 /// What was packed into shards.
@@ -46,6 +46,7 @@ pub struct Packed {
 pub fn pack(folder: &Path, writer: &mut ShardWriter) -> Result<Packed> {
     let (mut packed, mut paths) = (Packed::default(), Vec::new());
     list(folder, "", &mut paths)?;
+    paths.sort();
     // Files of one key are next to each other then: `a.x` and `a.y` have no other key between them.
     let mut files = Vec::new();
     for path in paths {
@@ -113,7 +114,7 @@ pub fn unpack(location: &str, folder: &Path) -> Result<u64> {
         if data.limit() > 0 {
             return Err(in_shard(Error::malformed("the shard ends inside a file").at(offset)));
         }
-        io::copy(&mut (&mut reader).take(head.size.next_multiple_of(BLOCK) - head.size), &mut io::sink())?;
+        pass_padding(&mut reader, head.size).map_err(|error| in_shard(error.at(offset)))?;
         offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
     }
     Ok(files)

@@ -4,15 +4,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 use hashbrown::HashSet;
-use tensorfile::format::{FormatSpec, Index, IndexReader, ReadAt};
+use tensorfile::format::{FormatSpec, Index, IndexReader, Magic, ReadAt};
 use tensorfile::model::FileMetadata;
-use tensorfile::{Dtype, ErrorKind, File, Format, Limits, OpenOptions, TensorInfo};
+use tensorfile::{Dtype, ErrorKind, Format, Limits, TensorInfo};
 
-use crate::archive::{Head, head_at};
+use crate::archive::{Head, check_end, head_at, split};
 use crate::compression::is_compressed;
-use crate::error::Error;
-use crate::sample::{Role, text};
-use crate::shard::{Bytes, split};
+use crate::role::{Role, text};
 
 /// Shards as a format that is read: the tensors of all samples, each named by the key, a dot, and its
 /// [name](crate::Sample#names) in the sample.
@@ -34,6 +32,7 @@ use crate::shard::{Bytes, split};
 pub static TAR: Format = {
     let mut spec = FormatSpec::new("tar", Dtype::ALL);
     spec.extensions = &["tar"];
+    spec.magics = &[Magic { offset: 257, bytes: b"ustar" }];
     spec.sparse = true;
     spec.blobs = true;
     spec.read_only = true;
@@ -52,28 +51,6 @@ pub static TAR: Format = {
 #[must_use]
 pub fn is_shard(begin: &[u8]) -> bool {
     begin.get(257..262) == Some(b"ustar") || is_compressed(begin)
-}
-
-/// Opens a shard as one file, in the format [`TAR`]: a path, a URL, or `-` for standard input. A compressed shard and a stream
-/// are held in memory, up to [`Limits::held`].
-///
-/// # Errors
-///
-/// As [`Shard::open`](crate::Shard::open), and [`ErrorKind::Limit`] if too much would be held.
-pub fn open(location: &str, options: &OpenOptions, limits: &Limits) -> tensorfile::Result<File> {
-    let options = options.clone().format(&TAR);
-    match Bytes::open(location).map_err(Error::into_tensorfile)? {
-        Bytes::Stream { mut reader, is_direct: false, .. } => {
-            let (mut held, limit) = (Vec::new(), limits.held.min(limits.payload));
-            (&mut reader).take(limit.saturating_add(1)).read_to_end(&mut held)?;
-            if held.len() as u64 > limit {
-                let found = held.len() as u64;
-                return Err(ErrorKind::Limit { what: "number of bytes held of a stream", found, limit }.into());
-            }
-            options.from_bytes(held)
-        }
-        _ => options.open(location),
-    }
 }
 
 /// Adds all tensors at once.
@@ -132,13 +109,7 @@ fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tens
     let wrong = |what: String| tensorfile::Error::from(ErrorKind::Malformed { what });
     while let Some(head) = head_in(file, offset, len)? {
         let (start, end) = (offset + head.len, (offset + head.len).saturating_add(head.size));
-        if end > len {
-            let left = len.saturating_sub(start);
-            return Err(wrong(format!(
-                "the member at byte {offset} takes {} bytes, but the shard ends after {left}",
-                head.size
-            )));
-        }
+        check_end(&head, len - offset).map_err(|error| error.at(offset).into_tensorfile())?;
         offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
         let Some((key, extension)) = head.path.as_deref().and_then(split) else { continue };
         if key != last || keys.is_empty() {

@@ -57,6 +57,9 @@ const BETWEEN_STATES: u64 = 256;
 impl<T: Send + 'static> Loader<T> {
     /// Calls `load` for each sample, in some threads, and reads samples in one more. It is called for no more than a few
     /// samples per thread before they are asked for.
+    ///
+    /// An error of `load` is an item, after which others follow: [`OnError`](crate::OnError) is about samples that cannot be
+    /// read.
     pub fn new<I, F>(samples: I, threads: usize, load: F) -> Self
     where
         I: Resume + Send + 'static,

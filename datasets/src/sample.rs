@@ -6,9 +6,11 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use tensorfile::file::{Container, Embedded};
 use tensorfile::model::FromTensors;
-use tensorfile::{ErrorKind, FORMATS, Format, Limits};
+use tensorfile::{ErrorKind, File, Limits};
 
 use crate::error::{Error, Result};
+use crate::format::TAR;
+use crate::role::{Role, text};
 
 /// A sample of a shard: the files with one key, next to each other.
 ///
@@ -92,41 +94,6 @@ pub struct Member {
     pub range: Range<u64>,
 }
 
-/// What a file is by its extension, and its name in a struct.
-#[derive(Debug)]
-pub(crate) enum Role<'e> {
-    Tensors(&'static Format, &'e str),
-    Number(&'e str),
-    Text(&'e str),
-    Blob(&'e str),
-}
-
-impl<'e> Role<'e> {
-    pub(crate) fn of(extension: &'e str) -> Self {
-        let (name, last) = extension.rsplit_once('.').unwrap_or((extension, extension));
-        let kind = match last {
-            "tb" | "tenbin" => "ten",
-            last => last,
-        };
-        match kind {
-            "cls" | "cls2" | "index" | "inx" | "id" => Self::Number(name),
-            "txt" | "text" | "transcript" | "json" | "jsn" => Self::Text(name),
-            kind => match FORMATS.iter().find(|format| format.extensions.contains(&kind)) {
-                Some(format) => Self::Tensors(format, name),
-                None => Self::Blob(extension),
-            },
-        }
-    }
-
-    /// Returns the name of a tensor of a file, which has `count` of them.
-    pub(crate) fn tensor_name(format: &Format, name: &str, count: usize, inner: &str) -> String {
-        /// Files of these formats mostly have one tensor.
-        const SINGLE: &[&str] = &["btf", "npy", "ten"];
-
-        if count == 1 && SINGLE.contains(&format.name) { name.to_owned() } else { format!("{name}.{inner}") }
-    }
-}
-
 impl Sample {
     /// Returns the path or URL of the shard.
     #[must_use]
@@ -151,7 +118,7 @@ impl Sample {
             None => {
                 let found = self.members.iter().map(|member| member.extension.clone()).collect();
                 let name = extension.to_owned();
-                Err(self.error(ErrorKind::Missing { name, found, others: 0, complete: true }.into()))
+                Err(self.place(ErrorKind::Missing { name, found, others: 0, complete: true }.into()))
             }
         }
     }
@@ -175,7 +142,7 @@ impl Sample {
     /// As [`bytes`](Self::bytes), and [`ErrorKind::Malformed`] if it is not UTF-8.
     pub fn text(&self, extension: &str) -> Result<String> {
         // Mapped bytes are checked after they are copied.
-        text(extension, self.bytes(extension)?).map_err(|error| self.error(error))
+        text(extension, self.bytes(extension)?).map_err(|error| self.place(error))
     }
 
     /// Parses the JSON of the file with an extension.
@@ -203,7 +170,7 @@ impl Sample {
         let text = self.text(extension)?;
         serde_json::from_str(&text).map_err(|error| {
             let what = format!("`{extension}`: {error}");
-            self.error(ErrorKind::Malformed { what }.into())
+            self.place(ErrorKind::Malformed { what }.into())
         })
     }
 
@@ -237,7 +204,16 @@ impl Sample {
     /// [`ErrorKind::Load`] with all differences if the files do not fit the type, and errors of reading the files. All of
     /// them name the shard, the key, and an offset.
     pub fn load<'s, T: FromTensors<'s>>(&'s self) -> Result<T> {
-        self.embedded().and_then(Embedded::load).map_err(|error| self.error(error))
+        self.embedded().and_then(Embedded::load).map_err(|error| self.place(error))
+    }
+
+    /// Opens the sample as a file, whose tensors have the names [above](Self#names).
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), except for mismatches.
+    pub fn open(&self) -> Result<File> {
+        self.embedded().and_then(|embedded| embedded.into_file(&TAR)).map_err(|error| self.place(error))
     }
 
     /// Returns the metadata: the text of each file that is text or JSON, by its name in a struct.
@@ -250,7 +226,7 @@ impl Sample {
             Role::Text(name) => Some(text(name, self.member_bytes(member)).map(|text| (name.to_owned(), text))),
             _ => None,
         });
-        texts.collect::<tensorfile::Result<_>>().map_err(|error| self.error(error))
+        texts.collect::<tensorfile::Result<_>>().map_err(|error| self.place(error))
     }
 
     fn embedded(&self) -> tensorfile::Result<Embedded<'_>> {
@@ -280,19 +256,9 @@ impl Sample {
         limits
     }
 
-    /// Adds the place in the shard to an error.
-    fn error(&self, error: tensorfile::Error) -> Error {
+    /// Adds the place in the shard to an error of the [open](Self::open) sample.
+    #[must_use]
+    pub fn place(&self, error: tensorfile::Error) -> Error {
         Error::from(error.nested_at(self.start)).at(self.header).in_sample(&self.key).in_shard(self.shard())
     }
-}
-
-/// Copies text, and checks it.
-pub(crate) fn text(name: &str, bytes: &[u8]) -> tensorfile::Result<String> {
-    String::from_utf8(bytes.to_vec()).map_err(|error| {
-        let what = format!(
-            "`{name}` is not UTF-8: it has `{}`",
-            error.as_bytes()[..error.as_bytes().len().min(32)].escape_ascii()
-        );
-        ErrorKind::Malformed { what }.into()
-    })
 }

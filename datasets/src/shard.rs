@@ -11,7 +11,7 @@ use hashbrown::hash_map::Entry;
 use tensorfile::file::{Container, shown_url};
 use tensorfile::{ErrorKind, Limits};
 
-use crate::archive::{BLOCK, EMPTY, Head, head_of, read_head};
+use crate::archive::{BLOCK, EMPTY, Head, IN_PADDING, check_end, ends_early, head_of, read_head, split};
 use crate::compression::{ShardRead, decompress, is_compressed};
 use crate::error::{Error, Result};
 use crate::sample::{Member, Sample, Source};
@@ -293,10 +293,7 @@ impl Bytes {
                 let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
                 let head = head_of(rest)?;
                 if let Some(head) = &head {
-                    let left = (rest.len() as u64).saturating_sub(head.len);
-                    if head.size > left {
-                        return Err(ends_early(head.size, left));
-                    }
+                    check_end(head, rest.len() as u64)?;
                 }
                 Ok(head)
             }
@@ -378,30 +375,15 @@ fn without_path(error: tensorfile::Error) -> Error {
     }
 }
 
-fn ends_early(size: u64, left: u64) -> Error {
-    Error::malformed(format!("the member takes {size} bytes, but the shard ends after {left}"))
-}
-
 /// Reads up to `len` bytes, and returns their number.
 fn skip(reader: &mut ShardRead, len: u64) -> io::Result<u64> {
     io::copy(&mut reader.take(len), &mut io::sink())
 }
 
-/// Passes over the padding after data. The last one may be missing.
-fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
-    skip(reader, size.next_multiple_of(BLOCK) - size)?;
-    Ok(())
-}
-
-/// Splits a path into the key and the extension. `None` for a file that belongs to no sample.
-pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
-    let first = path.split('/').next().unwrap_or_default();
-    if first.len() >= 4 && first.starts_with("__") && first.ends_with("__") {
-        return None;
-    }
-    let name = path.rfind('/').map_or(0, |slash| slash + 1);
-    let dot = name + path[name..].find('.')?;
-    (dot > name).then(|| (&path[..dot], &path[dot + 1..]))
+/// Passes over the padding after data.
+pub(crate) fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
+    let padding = size.next_multiple_of(BLOCK) - size;
+    if skip(reader, padding)? < padding { Err(Error::malformed(IN_PADDING)) } else { Ok(()) }
 }
 
 /// Reads a container as a stream, in blocks.

@@ -11,10 +11,9 @@ use tempfile::NamedTempFile;
 use tensorfile::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use tensorfile::{Dtype, ErrorKind, Format, Layout, TensorInfo, WriteOptions, ten};
 
-use crate::archive::BLOCK;
+use crate::archive::{BLOCK, split};
 use crate::error::{Error, Result};
-use crate::sample::Role;
-use crate::shard::split;
+use crate::role::Role;
 
 /// Writes samples to numbered shards, which are tar archives.
 ///

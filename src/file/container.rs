@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::OpenOptions;
+use super::open::Contents;
+use super::{File, OpenOptions};
 #[cfg(feature = "remote")]
 use crate::error::Error;
 use crate::error::Result;
 use crate::find::{Deserializer, MetadataSource};
 use crate::format::{EmbeddedName, Format};
 use crate::limits::Limits;
-use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, node_of, put};
+use crate::model::{FieldAttrs, FileMetadata, FromTensors, LoadFrom, Node, node_of, put};
 use crate::read::{Index, Reader, ReaderStorage};
 #[cfg(feature = "remote")]
 use crate::remote::{self, Location};
@@ -172,7 +173,7 @@ impl<'c> Embedded<'c> {
     ///
     /// As [`File::open`](super::File::open).
     pub fn add_file(&mut self, format: &Format, range: Range<u64>, name: EmbeddedName<'_>) -> Result<()> {
-        let mut reader = FileReader::new(&self.container.storage);
+        let mut reader = FileReader::with_part(&self.container.storage);
         self.index.push_file(format, &mut reader, range, &self.limits, name)
     }
 
@@ -212,10 +213,27 @@ impl<'c> Embedded<'c> {
         Ok(value.expect("the value was loaded"))
     }
 
-    fn load_with(mut self, node: fn() -> Node, load: LoadFrom<'_, 'c>) -> Result<()> {
+    /// Returns all tensors as an open file, whose messages name it a file of `format`. It shares the container.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load), except for mismatches.
+    pub fn into_file(mut self, format: &'static Format) -> Result<File> {
+        self.complete()?;
+        let storage = FileStorage::Shared(Arc::clone(&self.container.storage));
+        let metadata = FileMetadata { entries: self.metadata, ..FileMetadata::default() };
+        let contents = Contents { format, index: self.index, metadata: Some(metadata), part: None };
+        Ok(OpenOptions::new().limits(self.limits).file_at_random(storage, None, contents))
+    }
+
+    fn complete(&mut self) -> Result<()> {
         self.index.complete()?;
-        self.index.check_ends(0, Some(self.container.len()))?;
-        let storage = ReaderStorage::Boxed(Box::new(FileReader::new(&self.container.storage)));
+        self.index.check_ends(0, Some(self.container.len()))
+    }
+
+    fn load_with(mut self, node: fn() -> Node, load: LoadFrom<'_, 'c>) -> Result<()> {
+        self.complete()?;
+        let storage = ReaderStorage::Boxed(Box::new(FileReader::with_part(&self.container.storage)));
         let reader = Reader::with_index(storage, Cow::Owned(self.index), self.limits);
         let mut deserializer = Deserializer::over(reader, "", MetadataSource::Read(Box::new(self.metadata)));
         deserializer.read_whole(&mut |deserializer| deserializer.load_with(node, load))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
-use crate::format::{Format, detect, recognize, unknown};
+use crate::format::{FORMATS, Format, detect, has_magic, recognize, unknown};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
@@ -375,7 +375,11 @@ impl OpenOptions {
                 if all.len() == 0 {
                     return unknown(&[]);
                 }
-                if let Some(other) = recognize(&mut FileReader::with_index(all)) {
+                // The magic of a format of the caller may be that of other software too.
+                let is_own = !FORMATS.iter().any(|known| std::ptr::eq(*known, format));
+                if !(is_own && has_magic(format, &mut FileReader::with_index(all)))
+                    && let Some(other) = recognize(&mut FileReader::with_index(all))
+                {
                     return other;
                 }
             }
@@ -542,8 +546,8 @@ fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
 
 /// The parts of a file read for opening it.
 pub(super) struct Contents {
-    format: &'static Format,
-    index: Index,
-    metadata: Option<FileMetadata>,
-    part: Option<FilePart>,
+    pub(super) format: &'static Format,
+    pub(super) index: Index,
+    pub(super) metadata: Option<FileMetadata>,
+    pub(super) part: Option<FilePart>,
 }

@@ -71,6 +71,14 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     Err(unknown(&begin[..len.min(8)]))
 }
 
+/// Returns whether a file has a magic of a format.
+pub(crate) fn has_magic(format: &Format, file: &mut dyn ReadAt) -> bool {
+    format.magics.iter().any(|magic| {
+        let mut found = vec![0; magic.bytes.len()];
+        file.read_at(magic.offset as u64, &mut found).is_ok() && found == magic.bytes
+    })
+}
+
 /// Returns the error for a file recognized as something else than tensors, after all formats refused it.
 pub(crate) fn recognize(file: &mut dyn ReadAt) -> Option<Error> {
     let mut begin = [0; foreign::BEGIN];

@@ -29,6 +29,8 @@ pub enum FileStorage {
     Headers(Headers),
     /// Several files as one.
     Joined(JoinedFiles),
+    /// Bytes that other files have too.
+    Shared(Arc<FileStorage>),
 }
 
 /// Several files as one. One unused byte separates neighbours, so that an empty payload at the end of a file is not
@@ -219,6 +221,7 @@ impl FileStorage {
             Self::Positioned(positioned) => positioned.len,
             Self::Headers(headers) => headers.file_len(),
             Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
+            Self::Shared(shared) => shared.len(),
         }
     }
 
@@ -228,6 +231,7 @@ impl FileStorage {
         match self {
             Self::Mapped(_) => true,
             Self::Joined(joined) => joined.parts.iter().any(Self::may_change),
+            Self::Shared(shared) => shared.may_change(),
             _ => false,
         }
     }
@@ -248,6 +252,7 @@ impl FileStorage {
                 let (index, start) = joined.part(offset);
                 (&joined.parts[index], offset - start)
             }
+            Self::Shared(shared) => shared.file(offset),
             _ => (self, offset),
         }
     }
@@ -302,6 +307,7 @@ impl FileStorage {
                 let parts: Option<Vec<String>> = joined.parts.iter().map(Self::identity).collect();
                 Some(parts?.join("\n"))
             }
+            Self::Shared(shared) => shared.identity(),
             _ => self.source()?.identity().map(Into::into),
         }
     }
@@ -310,6 +316,7 @@ impl FileStorage {
     pub(super) fn source(&self) -> Option<&dyn ReadRanges> {
         match self {
             Self::Positioned(Positioned { origin: Origin::Ranges(ranges), .. }) => Some(&**ranges),
+            Self::Shared(shared) => shared.source(),
             _ => None,
         }
     }

@@ -23,6 +23,9 @@ pub struct FileReader<'f> {
     chunk: Vec<u8>,
     /// Only an index is read, so most of the file is not needed.
     is_index: bool,
+    /// Mapped bytes are copied, not read by calls of the system, which take longer for a few. The pages around them are
+    /// needed too.
+    copies_mapped: bool,
     /// The payloads that will be read of a source.
     ahead: Ahead,
 }
@@ -60,6 +63,7 @@ impl<'f> FileReader<'f> {
             waits: false,
             chunk: Vec::new(),
             is_index: false,
+            copies_mapped: false,
             ahead: Ahead::default(),
         }
     }
@@ -86,6 +90,11 @@ impl<'f> FileReader<'f> {
     pub(crate) fn with_index(storage: &'f FileStorage) -> Self {
         storage.will_be_read(AccessPattern::Scattered);
         Self { is_index: true, ..Self::new(storage) }
+    }
+
+    /// A reader of a small part of a file, all of which is needed.
+    pub(crate) fn with_part(storage: &'f FileStorage) -> Self {
+        Self { copies_mapped: true, ..Self::new(storage) }
     }
 
     /// A reader of an index that was read before, for its metadata. A source of ranges has kept it.
@@ -156,6 +165,12 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        if self.copies_mapped
+            && let Some(found) = self.storage.borrow(offset, bytes.len() as u64)
+        {
+            bytes.copy_from_slice(found?);
+            return Ok(());
+        }
         // Most headers are in the window, which is empty unless the file is on disk.
         if let Some(found) = self.in_window(offset, bytes.len()) {
             bytes.copy_from_slice(found);

@@ -10,7 +10,8 @@ use super::plan::{length_of, shown};
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::batches::Batch;
 use crate::error::{Error, Result};
-use crate::sample::{Role, Sample};
+use crate::role::Role;
+use crate::sample::Sample;
 use crate::shard::Shard;
 
 /// The rows of a split: samples of shards, or tensors of other files.

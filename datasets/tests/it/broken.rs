@@ -120,6 +120,7 @@ fn a_shard_that_ends_early_is_an_error() {
         (1, "the archive ends inside a header (at byte 0)"),
         (511, "the archive ends inside a header (at byte 0)"),
         (512, "the member takes 2000 bytes, but the shard ends after 0 (at byte 0)"),
+        (2512, "the shard ends inside the padding after a member (at byte 0)"),
         (2511, "the member takes 2000 bytes, but the shard ends after 1999 (at byte 0)"),
     ] {
         assert_eq!(ShardFile::new(&tar[..len]).error(), format!("shard.tar: {expected}"));
@@ -132,7 +133,7 @@ fn a_shard_that_ends_early_is_an_error() {
         };
         assert_eq!(gz, format!("a.gz: {expected}"));
     }
-    for len in 2512..tar.len() {
+    for len in 2513..tar.len() {
         assert_eq!(ShardFile::new(&tar[..len.next_multiple_of(512)]).open().count(), 1);
     }
 }

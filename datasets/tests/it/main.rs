@@ -5,6 +5,7 @@
 
 mod adapters;
 mod broken;
+mod interop;
 mod names;
 mod reading;
 mod splits;

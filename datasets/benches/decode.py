@@ -1,4 +1,4 @@
-"""Prints how many samples Python's webdataset decodes per second of processor time: webdataset.py PATTERN RUNS."""
+"""Prints how many samples Python's webdataset decodes per second of processor time: decode.py PATTERN RUNS."""
 
 import glob
 import sys
