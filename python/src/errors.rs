@@ -51,6 +51,24 @@ fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
     }
 }
 
+/// Converts an error of a WebDataset shard.
+pub fn shard_exception(error: &tensorfile_datasets::Error) -> PyErr {
+    let message = error.to_string();
+    match error.category() {
+        Category::File => FormatError::new_err(message),
+        Category::Limit => LimitError::new_err(message),
+        Category::Mismatch => MismatchError::new_err(message),
+        Category::Io => match error.kind() {
+            ErrorKind::Io(cause) => match cause.raw_os_error().or_else(|| errno(cause.kind())) {
+                Some(number) => PyOSError::new_err((number, message)),
+                None => PyOSError::new_err(message),
+            },
+            _ => PyOSError::new_err(message),
+        },
+        _ => PyValueError::new_err(message),
+    }
+}
+
 /// Converts an error of the system. An exception of a file object or of a callback passes through.
 fn from_io(cause: &io::Error, path: Option<&Path>, error: &Error) -> PyErr {
     if let Some(raised) = cause.get_ref().and_then(|inner| inner.downcast_ref::<PyErr>()) {

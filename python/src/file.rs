@@ -346,6 +346,11 @@ thread_local! {
 }
 
 impl PyTensor {
+    /// A tensor of a file, at a position that it has.
+    pub fn new(file: Arc<File>, position: usize) -> Self {
+        Self { file, position }
+    }
+
     pub fn file_tensor(&self) -> FileTensor<'_> {
         self.file.nth(self.position).expect("the position was found in the file")
     }

@@ -9,6 +9,7 @@
 //! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
 //! - [`errors`]: errors as exceptions.
+//! - [`samples`]: samples of WebDataset shards.
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
 //! - [`memory`]: all `unsafe` code: memory lent to Python, and borrowed from it.
 
@@ -19,6 +20,7 @@ mod errors;
 mod file;
 mod memory;
 mod plan;
+mod samples;
 mod save;
 mod scalars;
 mod splits;
@@ -39,6 +41,8 @@ mod _tensorfile {
     use crate::file::{PyFile, PyTensor, open, open_bytes, read_tensors};
     #[pymodule_export]
     use crate::plan::PyPlan;
+    #[pymodule_export]
+    use crate::samples::{PySamples, locations};
     #[pymodule_export]
     use crate::save::save;
     #[pymodule_export]

@@ -10,6 +10,7 @@
 - `check`: compares a file with names, dtypes and shapes.
 - `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit`: the commands of the program `tensorfile`, which
   `python -m tensorfile` runs.
+- `webdataset`: the samples of WebDataset shards, as dicts of arrays.
 - `safe_open`: that of safetensors. `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and
   `safetensors.torch`.
 """
@@ -34,6 +35,7 @@ from ._tensorfile import (
     open,
     open_bytes,
 )
+from ._webdataset import webdataset
 
 Mapping.register(File)  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -62,4 +64,5 @@ __all__ = [
     "save",
     "stats",
     "verify",
+    "webdataset",
 ]

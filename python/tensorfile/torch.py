@@ -13,18 +13,22 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy
 import torch
+import torch.utils.data
 
 from . import _arrays, _tensorfile
 from ._errors import SafetensorError, as_safetensors
 from ._safetensors import is_bytes, safe_open, save_as_safetensors
 from ._types import Path, Reader
+from ._webdataset import webdataset
 
 __all__ = [
     "SafetensorError",
+    "WebDataset",
     "load",
     "load_file",
     "load_model",
@@ -339,3 +343,57 @@ def _part(tensor: _tensorfile.Tensor, key: Any, device: Any) -> torch.Tensor:
     bits = np.asarray(_arrays.part(tensor, key, as_bits=True))
     found = torch.from_numpy(np.ascontiguousarray(bits).reshape(-1).view("u1")).view(_dtype(tensor))
     return found.reshape(bits.shape).to(device)
+
+
+class WebDataset(torch.utils.data.IterableDataset):
+    """`tensorfile.webdataset` for a `DataLoader`: its arrays are tensors of torch, in memory of their own.
+
+    The shards are divided among the ranks of `torch.distributed`, or of `RANK` and `WORLD_SIZE` in the environment, and among
+    the workers of the loader. `state_dict` and `load_state_dict` are those of the worker, as torchdata's
+    `StatefulDataLoader` uses them.
+
+        loader = DataLoader(WebDataset("train-{000000..000123}.tar", shuffle=1000), num_workers=4, batch_size=None)
+    """
+
+    def __init__(
+        self, shards: str | Iterable[str], *, shuffle: int = 0, seed: int = 0, errors: str = "stop"
+    ) -> None:
+        super().__init__()
+        self._shards = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
+        self._options: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "errors": errors}
+        self._state: dict[str, Any] | None = None
+        self._samples: webdataset | None = None
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        rank, world = _rank()
+        worker = torch.utils.data.get_worker_info()
+        if worker is not None:
+            rank, world = rank + world * worker.id, world * worker.num_workers
+        self._samples = webdataset(self._shards, rank=rank, world=world, **self._options)
+        if self._state is not None:
+            self._samples.load_state_dict(self._state)
+            self._state = None
+        for sample in self._samples:
+            yield {name: _own(value) for name, value in sample.items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of this worker after its last sample."""
+        return self._samples.state_dict() if self._samples else self._state or {"state": None}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on after a state of this worker."""
+        self._state, self._samples = state, None
+
+
+def _rank() -> tuple[int, int]:
+    """Return the rank of this process, and the number of processes."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+
+
+def _own(value: Any) -> Any:
+    if not isinstance(value, numpy.ndarray):
+        return value
+    # Tensors of torch are writable.
+    return torch.from_numpy(numpy.array(value))

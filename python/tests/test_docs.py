@@ -76,7 +76,7 @@ def test_types_of_a_program(folder, tool):
     assert refused.returncode == 1 and "2 errors" in refused.stdout, refused.stdout
 
 
-@pytest.mark.parametrize("page", ["python/README.md", "README.md", "docs/src/python.md"])
+@pytest.mark.parametrize("page", ["python/README.md", "README.md", "docs/src/python.md", "docs/src/datasets.md"])
 def test_pages(fixtures, page):
     shutil.copy(fixtures / "pytorch" / "state_dict.pt", "pytorch_model.bin")
     text = (pathlib.Path(__file__).parents[2] / page).read_text()
