@@ -33,6 +33,7 @@ mod shards;
 mod slice;
 mod stats;
 mod stream;
+mod tar;
 #[path = "../../../tests/it/support/verifier.rs"]
 mod verifier;
 
@@ -56,6 +57,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "convert", run: convert::run, seeds: samples::files },
     Target { name: "append", run: append::run, seeds: append::seeds },
     Target { name: "shards", run: shards::run, seeds: shards::seeds },
+    Target { name: "tar", run: tar::run, seeds: tar::seeds },
     Target { name: "server", run: server::run, seeds: server::seeds },
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
