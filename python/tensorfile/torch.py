@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-import numpy
 import torch
 import torch.utils.data
 
@@ -393,6 +392,8 @@ def _rank() -> tuple[int, int]:
 
 
 def _own(value: Any) -> Any:
+    import numpy
+
     if not isinstance(value, numpy.ndarray):
         return value
     # Tensors of torch are writable.

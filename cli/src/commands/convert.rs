@@ -1,9 +1,10 @@
+use std::io;
 use std::path::PathBuf;
 
 use clap::Parser;
-use tensorfile::Format;
 use tensorfile::file::FileTensor;
 use tensorfile::view::{FileView, Renamed, Subset};
+use tensorfile::{ErrorKind, Format};
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
@@ -135,7 +136,7 @@ impl Shards {
         }
         match self {
             Self::Pack if !input.is_dir() => {
-                Err(Failure::usage_at(convert.input.path(), "is no folder to pack into shards"))
+                Err(Failure::usage_at(convert.input.path(), "is not a folder to pack into shards"))
             }
             Self::Pack => {
                 refuse_url(output)?;
@@ -143,7 +144,12 @@ impl Shards {
                 let writer = writer.max_bytes(convert.max_shard_size.unwrap_or(u64::MAX)).max_samples(u64::MAX);
                 let mut writer = writer.no_replace(convert.no_clobber.is_given());
                 let packed = pack(input, &mut writer).and_then(|packed| writer.finish().map(|_| packed));
-                let packed = packed.map_err(|error| Failure::from_shards(input, &error))?;
+                let packed = packed.map_err(|error| match (error.kind(), error.shard()) {
+                    (ErrorKind::Io(io), Some(shard)) if io.kind() == io::ErrorKind::AlreadyExists => {
+                        Failure::exists(shard.as_ref())
+                    }
+                    _ => Failure::from_shards(input, &error),
+                })?;
                 if packed.samples == 0 {
                     return Err(Failure::usage_at(input, "has no files with an extension"));
                 }

@@ -12,6 +12,7 @@ mod checks;
 mod cloud;
 mod codegen;
 mod convert;
+mod datasets;
 mod diff;
 mod edit;
 mod every_command;
