@@ -618,4 +618,25 @@ mod tests {
         storage.write_to(6, 7, &mut written).unwrap();
         assert_eq!((&*read, &*written, storage.borrow(0, 5).is_none()), (&begin[..], &b"version"[..], true));
     }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn long_reads_have_what_is_around_their_blocks() {
+        const LEN: usize = (9 << 20) + 1000;
+        let stored: Vec<u8> = (0..=250).cycle().take(LEN).collect();
+        // In the folder of the package, as temporary files are often in memory.
+        let mut file = tempfile::tempfile_in(".").or_else(|_| tempfile::tempfile()).unwrap();
+        io::Write::write_all(&mut file, &stored).unwrap();
+        file.sync_all().unwrap();
+        let storage = FileStorage::positioned(file.try_clone().unwrap(), LEN as u64);
+        let mut memory = vec![7; LEN + 8192];
+        let aligned = memory.as_ptr().align_offset(4096);
+        for (place, offset) in [(0, 0), (48, 48), (100, 4196), (16, 0), (4000, 4000)] {
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            let bytes = &mut memory[aligned + place..][..LEN];
+            bytes.fill(7);
+            assert_eq!(storage.read_some(offset as u64, bytes).unwrap(), LEN - offset);
+            assert!(bytes[..LEN - offset] == stored[offset..], "{place}, {offset}");
+        }
+    }
 }
