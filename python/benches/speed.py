@@ -138,26 +138,26 @@ def main(folder):
         os.close(descriptor)
 
     if torch is not None:
-        import tensorfile.torch
+        from tensorfile.torch import load
 
         state = {name: torch.from_numpy(large[name]) for name in list(large)[:96]}
         torch.save(state, "model.pt")
         compare(
             "load a .pt of 96 MiB",
             "torch.load(mmap=True)",
-            lambda: tensorfile.torch.load("model.pt"),
+            lambda: load("model.pt"),
             lambda: torch.load("model.pt", mmap=True),
         )
 
-        def used(load):
-            return sum(float(tensor.sum()) for tensor in load("model.pt").values())
+        def used(tensors):
+            return sum(float(tensor.sum()) for tensor in tensors.values())
 
-        assert used(tensorfile.torch.load) == used(torch.load)
+        assert used(load("model.pt")) == used(torch.load("model.pt"))
         compare(
             "load it, and sum all tensors",
             "torch.load(mmap=True)",
-            lambda: used(tensorfile.torch.load),
-            lambda: used(lambda name: torch.load(name, mmap=True)),
+            lambda: used(load("model.pt")),
+            lambda: used(torch.load("model.pt", mmap=True)),
         )
 
 
