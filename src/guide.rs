@@ -1,6 +1,7 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
-//! loading](typed), [untyped tensors](untyped), [files at URLs](remote), [datasets], [the program](program), [python],
-//! [migrating], [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
+//! loading](typed), [untyped tensors](untyped), [files at URLs](remote), [from a trainer to inference](trainers),
+//! [datasets], [the program](program), [python], [migrating], [untrusted files](untrusted_files), [security], [errors], and
+//! [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
 
@@ -9,7 +10,7 @@ macro_rules! chapters {
     ($(#[$text:meta] $chapter:ident)*) => {$(
         #[doc = "[compatibility]: crate::guide::compatibility\n[errors]: crate::guide::errors\n[errors warnings]: crate::guide::errors#warnings"]
         #[doc = "[formats]: crate::guide::formats\n[migrating]: crate::guide::migrating\n[remote]: crate::guide::remote\n[security]: crate::guide::security"]
-        #[doc = "[typed]: crate::guide::typed\n[untrusted_files]: crate::guide::untrusted_files\n[untyped]: crate::guide::untyped\n\n"]
+        #[doc = "[trainers]: crate::guide::trainers\n[typed]: crate::guide::typed\n[untrusted_files]: crate::guide::untrusted_files\n[untyped]: crate::guide::untyped\n\n"]
         #[$text]
         pub mod $chapter {}
     )*};
@@ -22,6 +23,7 @@ chapters! {
     #[doc = include_str!("../docs/src/typed.md")] typed
     #[doc = include_str!("../docs/src/untyped.md")] untyped
     #[doc = include_str!("../docs/src/remote.md")] remote
+    #[doc = include_str!("../docs/src/trainers.md")] trainers
     #[doc = include_str!("../docs/src/datasets.md")] datasets
     #[doc = include_str!("../docs/src/program.md")] program
     #[doc = include_str!("../docs/src/python.md")] python

@@ -7,7 +7,7 @@ use super::merge::Merging;
 use super::slice::{Run, Runs, TensorSlice};
 use crate::error::{Error, Result};
 use crate::read::{Entry, check_sum, check_sum_after};
-use crate::storage::{FileReader, FileStorage};
+use crate::storage::{FileReader, FileStorage, Wanted};
 use crate::tensor::{InvalidTensor, Layout, TensorInfo};
 
 /// A tensor, or a part of one, in row-major order and with little-endian elements. Sparse tensors, blobs and elements
@@ -96,8 +96,19 @@ impl<'f> ReadPiece<'f> {
     }
 
     /// Calls `each` with the ranges of the file that are read, in order.
-    pub(crate) fn spans(&self, merging: &Merging, each: &mut dyn FnMut(Range<u64>)) {
+    pub(crate) fn spans(&self, storage: &FileStorage, each: &mut dyn FnMut(Range<u64>)) {
         let start = self.entry.start();
+        if let Some(gather) = storage.gathered(start) {
+            let (whole, bytes) = (self.entry.payload_bytes(), self.bytes().unwrap_or_default());
+            return match &self.elements {
+                _ if self.is_decoded() => {
+                    gather.spans(storage, Wanted::From(0), usize::try_from(whole).unwrap_or(usize::MAX), each);
+                }
+                PieceElements::Run(from) => gather.spans(storage, Wanted::From(*from as u64), bytes, each),
+                PieceElements::Runs(part) => gather.spans(storage, Wanted::Box(part.ranges()), bytes, each),
+            };
+        }
+        let merging = merging(storage, start);
         let range =
             |range: Range<usize>| start.saturating_add(range.start as u64)..start.saturating_add(range.end as u64);
         match &self.elements {
@@ -107,7 +118,7 @@ impl<'f> ReadPiece<'f> {
             // A part is decoded from the start on, up to an offset that only decoding finds.
             _ if self.is_decoded() => each(self.entry.range()),
             PieceElements::Run(from) => each(range(*from..from.saturating_add(self.bytes().unwrap_or_default()))),
-            PieceElements::Runs(part) => part.spans(merging).for_each(|(span, _)| each(range(span))),
+            PieceElements::Runs(part) => part.spans(&merging).for_each(|(span, _)| each(range(span))),
         }
     }
 
@@ -175,6 +186,11 @@ impl<'p> Job<'p> {
         self.piece.is_decoded()
     }
 
+    /// Returns whether its bytes are in several places, each of which is read alone.
+    pub(super) fn is_gathered(&self, storage: &FileStorage) -> bool {
+        storage.gathered(self.start).is_some()
+    }
+
     /// Returns the elements that are in several runs.
     pub(super) fn part(&self) -> Option<&TensorSlice<'p>> {
         match &self.piece.elements {
@@ -199,19 +215,12 @@ impl<'p> Job<'p> {
                 read(storage, self.start, bytes).map_err(|error| self.of_whole(self.start, error))
             }
             PieceElements::Runs(part) => {
-                let (start, bounds) = (self.payload_start(), part.bounds());
-                let (first, len) = (start.saturating_add(bounds.start as u64), bounds.len() as u64);
-                if !storage.reads_faster(first, len)
-                    && let Some(found) = storage.borrow(first, len)
-                {
-                    part.copy_from(found.map_err(|error| self.of_whole(first, error))?, bounds.start, bytes);
-                    return self.finish(storage, None, bytes);
+                let start = self.payload_start();
+                match storage.gathered(start) {
+                    Some(gather) => gather.read(storage, Wanted::Box(part.ranges()), bytes),
+                    None => read_part(storage, start, part, bytes)
+                        .map_err(|error| self.of_whole(error.offset().unwrap_or(start), error)),
                 }
-                let mut read = |from: usize, bytes: &mut [u8]| {
-                    let offset = start.saturating_add(from as u64);
-                    storage.read_alone(offset, bytes).map_err(|error| self.of_whole(offset, error))
-                };
-                part.read(&Merging::LOCAL, &mut read, bytes)
             }
         }?;
         self.finish(storage, None, bytes)
@@ -309,6 +318,25 @@ impl<'p> Job<'p> {
             Ok(())
         })
     }
+}
+
+/// Returns the limits of merging for bytes at an offset.
+pub(super) fn merging(storage: &FileStorage, offset: u64) -> Merging {
+    if storage.is_source(offset) { Merging::REMOTE } else { Merging::LOCAL }
+}
+
+/// Reads a part of the payload that begins at `start`.
+pub(super) fn read_part(storage: &FileStorage, start: u64, part: &TensorSlice<'_>, bytes: &mut [u8]) -> Result<()> {
+    let bounds = part.bounds();
+    let (first, len) = (start.saturating_add(bounds.start as u64), bounds.len() as u64);
+    if !storage.reads_faster(first, len)
+        && let Some(found) = storage.borrow(first, len)
+    {
+        part.copy_from(found?, bounds.start, bytes);
+        return Ok(());
+    }
+    let mut read = |from: usize, bytes: &mut [u8]| storage.read_alone(start.saturating_add(from as u64), bytes);
+    part.read(&merging(storage, start), &mut read, bytes)
 }
 
 /// Receives a payload in order, and copies the runs of a part to their places.

@@ -132,7 +132,7 @@ impl Failures<'_> {
 fn read_sources(storage: &FileStorage, jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
     let (mut runs, mut batch, mut bytes, mut end) = (Vec::new(), Vec::new(), 0_usize, 0);
     for (number, mut placed) in jobs {
-        if placed.job.is_decoded() {
+        if placed.job.is_decoded() || placed.job.is_gathered(storage) {
             let read = placed.job.read(storage, true, placed.bytes);
             failed.end(number, &mut placed, read);
             continue;

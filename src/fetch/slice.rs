@@ -17,6 +17,8 @@ pub(crate) struct TensorSlice<'a> {
     shape: Cow<'a, Shape>,
     strides: Vec<usize>,
     ranges: Cow<'a, [Range<usize>]>,
+    /// The first element and the strides in memory, if it is a part of something larger there.
+    to: Option<(usize, Vec<usize>)>,
 }
 
 impl<'a> TensorSlice<'a> {
@@ -27,19 +29,44 @@ impl<'a> TensorSlice<'a> {
         if block > 1 {
             let (shape, ranges) = in_blocks(tensor, &ranges)?;
             let strides = shape.row_major_strides();
-            return Ok(Self { element, block, shape: Cow::Owned(shape), strides, ranges: Cow::Owned(ranges) });
+            return Ok(Self {
+                element,
+                block,
+                shape: Cow::Owned(shape),
+                strides,
+                ranges: Cow::Owned(ranges),
+                to: None,
+            });
         }
         let strides = match &tensor.layout {
             Layout::DimOrder(order) => order.strides(shape),
             Layout::Coo { .. } => return Err(unsupported("slice a sparse tensor", "read it whole")),
             _ => shape.row_major_strides(),
         };
-        Ok(Self { element, block, shape: Cow::Borrowed(shape), strides, ranges })
+        Ok(Self { element, block, shape: Cow::Borrowed(shape), strides, ranges, to: None })
     }
 
     /// All elements of a tensor.
     pub(crate) fn whole(tensor: &'a TensorInfo) -> Result<Self> {
         Self::new(tensor, tensor.shape.iter().map(|dim| 0..*dim).collect())
+    }
+
+    /// A part of a tensor with elements of `element` bytes and any strides, which is in memory at the element and with
+    /// the strides of `to`.
+    #[cfg(feature = "shards")]
+    pub(super) fn within(
+        element: usize,
+        (shape, strides): (&'a Shape, &[usize]),
+        ranges: Vec<Range<usize>>,
+        to: (usize, Vec<usize>),
+    ) -> Self {
+        let (shape, strides) = (Cow::Borrowed(shape), strides.to_vec());
+        Self { element, block: 1, shape, strides, ranges: Cow::Owned(ranges), to: Some(to) }
+    }
+
+    /// Returns the range of each dim. The last one counts blocks, of which an element is one mostly.
+    pub(super) fn ranges(&self) -> &[Range<usize>] {
+        &self.ranges
     }
 
     /// Returns the dims of the part, in elements.
@@ -141,7 +168,13 @@ impl<'a> TensorSlice<'a> {
             let within = (start - all.start) * row..(end - all.start) * row;
             (
                 within,
-                Self { ranges: Cow::Owned(ranges), strides: self.strides.clone(), shape: self.shape.clone(), ..self },
+                Self {
+                    ranges: Cow::Owned(ranges),
+                    strides: self.strides.clone(),
+                    shape: self.shape.clone(),
+                    to: self.to.clone(),
+                    ..self
+                },
             )
         });
         cut.collect()
@@ -183,7 +216,9 @@ impl Runs {
             // The remaining dims can be so large that their product overflows.
             return Self { len: 0, dims: Vec::new(), indices: Vec::new(), next: Run { from: 0, to: 0 }, left: 0 };
         }
-        let to = part.ranges.iter().map(ExactSizeIterator::len).collect::<Shape>().row_major_strides();
+        let (first, to) = part.to.clone().unwrap_or_else(|| {
+            (0, part.ranges.iter().map(ExactSizeIterator::len).collect::<Shape>().row_major_strides())
+        });
         // A dim of one element has no place in the order.
         let dims = (0..to.len())
             .filter(|&dim| part.ranges[dim].len() != 1)
@@ -201,7 +236,7 @@ impl Runs {
         }
         let start: usize = part.ranges.iter().zip(&part.strides).map(|(range, stride)| range.start * stride).sum();
         let left = dims.iter().map(|(dim, ..)| dim).product();
-        let next = Run { from: start * part.element, to: 0 };
+        let next = Run { from: start * part.element, to: first * part.element };
         Self { len, indices: vec![0; dims.len()], dims, next, left }
     }
 

@@ -67,8 +67,8 @@ impl ByteMap {
         }
         // Offsets count from the start of each shard.
         let mut shards: HashMap<_, Vec<Range<u64>>> = HashMap::new();
-        for tensor in file.tensors() {
-            shards.entry(tensor.path()).or_default().push(tensor.range());
+        for (path, range) in file.tensors().flat_map(|tensor| tensor.places()) {
+            shards.entry(path).or_default().push(range);
         }
         let mut map = Self::default();
         for payloads in shards.into_values() {

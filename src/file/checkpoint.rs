@@ -1,7 +1,7 @@
 //! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
 //!
 //! Hugging Face's libraries save a model to a directory and load it from there, under fixed names. A cache of
-//! `huggingface_hub` links these names to the files.
+//! `huggingface_hub` links these names to the files. Trainers save a directory of the files of all processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,18 +14,29 @@ use crate::format::has_known_extension;
 /// The end of the name of an index of shards, after the name of the file that is in shards.
 pub(super) const INDEX_EXTENSION: &str = ".index.json";
 
+/// The metadata of a folder that a trainer saved.
+pub(super) const METADATA: &str = ".metadata";
+
 /// The file names to open in a directory. The first match counts, as in `transformers`.
 const NAMES: [&str; 4] =
     ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
 
-/// Returns the file to open after opening `path` failed with `error`.
-pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<PathBuf>> {
+/// What is opened instead of a path.
+pub(super) enum Instead {
+    File(PathBuf),
+    /// The files of the processes of a trainer, in the directory.
+    #[cfg(feature = "shards")]
+    RankFiles(Vec<PathBuf>),
+}
+
+/// Returns what to open after opening `path` failed with `error`.
+pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instead>> {
     // Some systems report a different error for a directory.
     if path.is_dir() {
         return in_directory(path).map(Some);
     }
     let is_missing = error.kind() == io::ErrorKind::NotFound;
-    Ok(is_missing.then(|| index_of(path)).filter(|index| index.is_file()))
+    Ok(is_missing.then(|| index_of(path)).filter(|index| index.is_file()).map(Instead::File))
 }
 
 /// Returns the path of the index of a file that is in shards.
@@ -40,12 +51,22 @@ pub(super) fn is_index_name(path: &Path) -> bool {
     path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
 }
 
-fn in_directory(folder: &Path) -> Result<PathBuf> {
+fn in_directory(folder: &Path) -> Result<Instead> {
     let paths = || NAMES.iter().map(|name| folder.join(name));
     // The error of opening a dangling link says more than "no checkpoint".
     let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
     if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
-        return Ok(found);
+        return Ok(Instead::File(found));
+    }
+    let saved = folder.join(METADATA);
+    if saved.is_file() {
+        return Ok(Instead::File(saved));
+    }
+    #[cfg(feature = "shards")]
+    if let paths = super::rank_files::in_folder(folder)?
+        && !paths.is_empty()
+    {
+        return Ok(Instead::RankFiles(paths));
     }
     let [file, _, pickle, _] = NAMES;
     if folder.join("data.pkl").is_file() && folder.join("data").is_dir() {
@@ -100,5 +121,10 @@ mod tests {
         for path in [&*index, &*folder.path().join("model.safetensors"), folder.path()] {
             assert_eq!(File::open(path).unwrap_err().to_string(), expected);
         }
+        let folder = tempfile::tempdir().unwrap();
+        let metadata = folder.path().join(METADATA);
+        fs::write(&metadata, b"\x80\x04N.").unwrap();
+        let expected = format!("{}: pytorch files need the Cargo feature `pytorch`", metadata.display());
+        assert_eq!(File::open(folder.path()).unwrap_err().to_string(), expected);
     }
 }

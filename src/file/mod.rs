@@ -3,13 +3,19 @@
 pub mod atomic;
 mod byte_map;
 mod checkpoint;
+#[cfg(feature = "shards")]
+mod chunked;
 mod container;
+#[cfg(feature = "pytorch")]
+mod dcp;
 #[cfg(feature = "digest")]
 mod digest;
 mod edit;
 mod in_order;
 mod load;
 mod open;
+#[cfg(feature = "shards")]
+mod rank_files;
 mod read_plan;
 #[cfg(feature = "remote")]
 mod remote;
@@ -34,14 +40,14 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare_like};
-use crate::format::{Format, misnamed_as};
+use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
     FieldAttrs, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink,
     Tensors, node_of, put,
 };
 use crate::read::{Index, Reader, ReaderStorage, Unread};
-use crate::storage::{FileReader, FileStorage, Listener, ProgressCount};
+use crate::storage::{FileReader, FileStorage, Listener, ProgressCount, Section};
 use crate::tensor::{Element, Tensor, TensorView};
 
 #[cfg(feature = "remote")]
@@ -109,6 +115,8 @@ struct Shards {
     metadata: FileMetadata,
     /// The metadata of each, if it was read with its index.
     own: Vec<Option<FileMetadata>>,
+    /// The archives in the parts, in order, if these are not archives themselves.
+    archives: Vec<Range<u64>>,
 }
 
 impl File {
@@ -128,8 +136,10 @@ impl File {
     /// to a path is opened by that path.
     ///
     /// A directory is opened as a checkpoint of Hugging Face: its `model.safetensors`, or else the index
-    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. [`path`](Self::path) returns the
-    /// opened file.
+    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. Else it is a folder of
+    /// `torch.distributed.checkpoint`, which trainers save: with the feature `pytorch`, its `.metadata` and the files of all
+    /// processes, with `shards` the files of its `HuggingFaceStorageWriter`. Tensors are whole, whatever file a part is in.
+    /// [`path`](Self::path) returns the opened file, or the directory if it has no file for all.
     ///
     /// With the feature `http`, a path that begins with `https://`, `http://` or `hf://` is [a URL](OpenOptions::open_url).
     ///
@@ -206,7 +216,7 @@ impl File {
     }
 
     /// Returns the opened path; `None` for bytes in memory and for a [source of ranges](ReadRanges). For a directory, it
-    /// is the path of the file inside.
+    /// is the path of the file inside that stands for all.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.location.as_deref().filter(|_| self.has_path)
@@ -296,6 +306,9 @@ impl File {
         let entries = (0..self.len()).map(|i| self.index.entry(i));
         let checked = entries.filter(|entry| entry.has_checksum() || entry.is_compressed());
         let checked: HashSet<u64> = checked.map(|entry| entry.needed_from()).collect();
+        if !self.shards.archives.is_empty() {
+            return self.check_archives(check, checked.into_iter().collect());
+        }
         let check =
             |storage: &FileStorage, checked: &HashSet<u64>| check(&mut FileReader::new(storage), &self.limits, checked);
         if let FileStorage::Joined(joined) = &self.storage {
@@ -306,6 +319,20 @@ impl File {
             return Ok(());
         }
         check(&self.storage, &checked).map_err(|error| self.place(error))
+    }
+
+    /// Compares the checksums of archives in the files. The parts of tensors at `checked` are compared elsewhere.
+    fn check_archives(&self, check: CheckOthers, mut checked: Vec<u64>) -> Result<()> {
+        checked.sort_unstable();
+        let mut file = FileReader::new(&self.storage);
+        for archive in &self.shards.archives {
+            let within = |offset: u64| checked.partition_point(|checked| *checked < offset);
+            let own = &checked[within(archive.start)..within(archive.end)];
+            let own = own.iter().map(|offset| offset - archive.start).collect();
+            let compared = check(&mut Section::new(&mut file, archive.clone()), &self.limits, &own);
+            compared.map_err(|error| self.place(error.moved_by(archive.start).at(archive.start)))?;
+        }
+        Ok(())
     }
 
     /// Returns the number of tensors.
@@ -761,6 +788,10 @@ impl File {
     fn place(&self, error: Error) -> Error {
         let error = match error.offset().and_then(|offset| self.shard(offset)) {
             Some((path, start)) => error.in_shard(path, start),
+            // It is in no file if the tensor is in several chunks.
+            None if error.offset().is_some_and(|offset| self.storage.gathered(offset).is_some()) => {
+                error.without_offset()
+            }
             None => error,
         };
         let error = error.in_format(self.format.name);

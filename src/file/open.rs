@@ -5,6 +5,9 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::checkpoint::Instead;
+#[cfg(feature = "pytorch")]
+use super::dcp;
 #[cfg(feature = "shards")]
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
@@ -244,11 +247,22 @@ impl OpenOptions {
         let opened = match open_file(path) {
             Ok(opened) => opened,
             Err(error) => {
-                let found = checkpoint::instead_of(path, &error)?.ok_or(error)?;
-                return self.open_path(&found).map_err(|error| error.in_file(&found));
+                return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
+                    Instead::File(found) => self.open_path(&found).map_err(|error| error.in_file(&found)),
+                    #[cfg(feature = "shards")]
+                    Instead::RankFiles(paths) => self.open_rank_files(path, paths),
+                };
             }
         };
         let (storage, _metadata) = self.storage(opened, path)?;
+        #[cfg(feature = "pytorch")]
+        if dcp::is_metadata(&storage, path)? {
+            return self.open_saved_folder(&storage, path, None);
+        }
+        #[cfg(not(feature = "pytorch"))]
+        if path.file_name().is_some_and(|name| name == checkpoint::METADATA) {
+            return Err(crate::format::saved_folder_off());
+        }
         // The bytes read to find the format are not read again for the index.
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
@@ -342,7 +356,7 @@ impl OpenOptions {
         Ok((storage, metadata))
     }
 
-    fn regular(&self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
+    pub(super) fn regular(&self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
         if !(cfg!(unix) || cfg!(windows)) {
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
@@ -402,9 +416,23 @@ impl OpenOptions {
     fn tensor_in(&self, path: &Path, name: &str) -> Result<Tensor> {
         let opened = match open_file(path) {
             Ok(opened) => opened,
-            Err(error) => return self.tensor(&checkpoint::instead_of(path, &error)?.ok_or(error)?, name),
+            Err(error) => {
+                return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
+                    Instead::File(found) => self.tensor(&found, name),
+                    #[cfg(feature = "shards")]
+                    Instead::RankFiles(_) => self.open(path)?.tensor(name),
+                };
+            }
         };
         let (storage, _) = self.storage(opened, path)?;
+        #[cfg(feature = "pytorch")]
+        if dcp::is_metadata(&storage, path)? {
+            // The whole folder says which names there are, and what is wrong.
+            return match self.open_saved_folder(&storage, path, Some(name)).and_then(|file| file.tensor(name)) {
+                Ok(tensor) => Ok(tensor),
+                Err(_) => self.open(path)?.tensor(name),
+            };
+        }
         #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "shards")]
@@ -474,7 +502,7 @@ impl OpenOptions {
     }
 
     /// Opens a file that may be closed between reads.
-    fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
+    pub(super) fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
         let (file, metadata) =
             open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
         let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{File, FileTensor};
 use crate::error::{Error, ErrorKind, MEMORY, Result};
-use crate::fetch::{Merging, ReadPiece, read_pieces};
+use crate::fetch::{ReadPiece, read_pieces};
 use crate::model::{Schema, TensorFile};
 use crate::storage::{Listener, Progress, ProgressAnswer, ProgressCount};
 use crate::tensor::{TensorInfo, sorted};
@@ -264,9 +264,8 @@ impl<'f> ReadPlan<'f> {
     #[must_use]
     pub fn spans(&self) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
-        for PlanPiece { piece, tensor, .. } in &self.pieces {
-            let is_source = self.file.storage.is_source(tensor.span().start);
-            piece.spans(if is_source { &Merging::REMOTE } else { &Merging::LOCAL }, &mut |range| {
+        for PlanPiece { piece, .. } in &self.pieces {
+            piece.spans(&self.file.storage, &mut |range| {
                 if !range.is_empty() {
                     ranges.push(range);
                 }

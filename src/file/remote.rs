@@ -4,6 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::checkpoint::METADATA;
+#[cfg(feature = "pytorch")]
+use super::dcp;
 use super::{File, FileTensor, OpenOptions, shards};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::find::Deserializer;
@@ -19,7 +22,12 @@ type LoadAny<'l> = &'l mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>;
 
 impl OpenOptions {
     pub(super) fn open_location(&self, url: &str) -> Result<File> {
-        self.open_found(remote::open(url, &self.limits)?)
+        let open = |url: &str| self.open_found(remote::open(url, &self.limits)?);
+        match open(url) {
+            // A server may send any page for a folder.
+            Err(error) if url.ends_with('/') => open(&format!("{url}{METADATA}")).map_err(|_| error),
+            opened => opened,
+        }
     }
 
     fn open_found(&self, location: Location) -> Result<File> {
@@ -31,7 +39,7 @@ impl OpenOptions {
 
     /// Reads a tensor, and only the part of the index that leads to it, if the format allows.
     pub(super) fn tensor_at_url(&self, url: &str, name: &str) -> Result<Tensor> {
-        if self.needs_index() {
+        if self.needs_index() || url.ends_with('/') {
             return self.open_url(url)?.tensor(name);
         }
         let read = remote::open(url, &self.limits).and_then(|location| match location {
@@ -43,6 +51,9 @@ impl OpenOptions {
 
     /// Loads all of a file, in one stream if each of its headers is found by the one before it.
     pub(super) fn load_at_url(&self, url: &str, node: fn() -> Node, load: LoadAny<'_>) -> Result<()> {
+        if url.ends_with('/') {
+            return self.open_url(url)?.load_with(node, &mut |source| load(source));
+        }
         let mut opened = || {
             let location = remote::open(url, &self.limits)?;
             if let Location::Ranges(found) = &location
@@ -86,6 +97,10 @@ impl OpenOptions {
         let name = PathBuf::from(&*remote.source.name());
         let storage = FileStorage::ranges(remote.source.clone())?;
         let opened = || {
+            #[cfg(feature = "pytorch")]
+            if dcp::is_metadata(&storage, &name)? {
+                return self.open_remote_folder(&storage, &remote, &name, None);
+            }
             let mut reader = FileReader::with_index(&storage);
             if shards::is_index(&mut reader, &storage, &name, self.format.is_some())? {
                 return self.open_remote_shards(&storage, &remote, &name);
@@ -103,6 +118,12 @@ impl OpenOptions {
     fn tensor_in_remote(&self, remote: RemoteFile, name: &str) -> Result<Tensor> {
         let path = PathBuf::from(&*remote.source.name());
         let storage = FileStorage::ranges(remote.source.clone())?;
+        #[cfg(feature = "pytorch")]
+        if dcp::is_metadata(&storage, &path)? {
+            let read = self.open_remote_folder(&storage, &remote, &path, Some(name)).and_then(|file| file.tensor(name));
+            // The whole folder says which names there are, and what is wrong.
+            return read.or_else(|_| self.open_remote(remote)?.tensor(name));
+        }
         let mut reader = FileReader::with_index(&storage);
         if shards::is_index(&mut reader, &storage, &path, self.format.is_some())? {
             let index = shards::read(&storage, &self.limits)?;
@@ -159,16 +180,31 @@ impl OpenOptions {
 
     /// Opens files next to a file. An error comes with the position of the name.
     fn open_siblings(&self, remote: &RemoteFile, names: &[&str]) -> Result<Vec<File>, (usize, Error)> {
-        /// Each opens a connection, and some read headers in many places.
-        const AT_ONCE: usize = 8;
+        each_at_once(names, &|name| self.open_remote_shard(remote, name))
+    }
 
-        let files: Vec<OnceLock<File>> = names.iter().map(|_| OnceLock::new()).collect();
-        at_once(names.len(), AT_ONCE, &|number| {
-            let file = self.open_remote_shard(remote, names[number]).map_err(|error| (number, error))?;
-            files[number].set(file).map_err(|_| ()).expect("each file is opened once");
-            Ok(())
+    /// Opens the folder of a metadata file. With `only`, the file has just the tensor of this name.
+    #[cfg(feature = "pytorch")]
+    fn open_remote_folder(
+        &self,
+        metadata: &FileStorage,
+        remote: &RemoteFile,
+        path: &Path,
+        only: Option<&str>,
+    ) -> Result<File> {
+        let folder = self.saved_folder(metadata, only)?;
+        let names: Vec<&str> = folder.files.iter().map(String::as_str).collect();
+        let open = |name: &str| {
+            let source = remote.siblings.open(name, &self.limits)?;
+            let path = PathBuf::from(&*source.name());
+            Ok((FileStorage::ranges(source)?, path))
+        };
+        let opened = each_at_once(&names, &open).map_err(|(number, error)| match error.kind() {
+            ErrorKind::Io(io) => dcp::absent(&folder, names[number], io),
+            _ => error,
         })?;
-        Ok(files.into_iter().filter_map(OnceLock::into_inner).collect())
+        let (files, paths) = opened.into_iter().unzip();
+        self.join_saved(folder, files, (path.to_owned(), false), paths)
     }
 
     fn open_remote_shard(&self, remote: &RemoteFile, name: &str) -> Result<File> {
@@ -178,4 +214,21 @@ impl OpenOptions {
         let file = read().map_err(|error| error.in_shard(&path, 0))?;
         Ok(File { has_path: false, ..file })
     }
+}
+
+/// Opens files, several at once. An error comes with the position of the name.
+fn each_at_once<T: Send + Sync>(
+    names: &[&str],
+    open: &(dyn Fn(&str) -> Result<T> + Sync),
+) -> Result<Vec<T>, (usize, Error)> {
+    /// Each opens a connection, and some read headers in many places.
+    const AT_ONCE: usize = 8;
+
+    let files: Vec<OnceLock<T>> = names.iter().map(|_| OnceLock::new()).collect();
+    at_once(names.len(), AT_ONCE, &|number| {
+        let file = open(names[number]).map_err(|error| (number, error))?;
+        files[number].set(file).map_err(|_| ()).expect("each file is opened once");
+        Ok(())
+    })?;
+    Ok(files.into_iter().filter_map(OnceLock::into_inner).collect())
 }

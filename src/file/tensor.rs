@@ -87,15 +87,40 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed.
+    /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed. If the
+    /// tensor is in [several places](Self::places), the range begins at 0.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         let range = self.span();
-        let start = self.file.shard(range.start).map_or(0, |(_, start)| start);
+        let start = self.file.storage.part(range.start).map_or(0, |(_, start)| start);
         range.start - start..range.end - start
     }
 
-    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory.
+    /// Returns where the payload is: the path of each file, `None` for bytes in memory, and the byte range in it. There are
+    /// several places if the tensor is in several chunks, as trainers save it.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let file = File::from_bytes(ten::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// let tensor = file.get("a")?;
+    /// assert_eq!(tensor.places(), [(None, tensor.range())]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn places(&self) -> Vec<(Option<&'f Path>, Range<u64>)> {
+        let Some(gather) = self.file.storage.gathered(self.span().start) else {
+            return vec![(self.path(), self.range())];
+        };
+        let place = |place: Range<u64>| match self.file.shard(place.start) {
+            Some((path, start)) => (Some(path), place.start - start..place.end - start),
+            None => (None, place),
+        };
+        gather.places().into_iter().map(place).collect()
+    }
+
+    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory. If the tensor is
+    /// in [several places](Self::places), it is that of the [`File`].
     #[must_use]
     pub fn path(&self) -> Option<&'f Path> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
@@ -244,6 +269,9 @@ impl<'f> FileTensor<'f> {
                 let (info, bytes) = (self.info(), bytes?);
                 info.check_bytes(bytes).map_err(|invalid| self.locate(invalid))?;
                 Ok(TensorView::from_checked(Cow::Borrowed(info), bytes))
+            }
+            None if self.file.storage.gathered(self.span().start).is_some() => {
+                Err(self.cannot_borrow("from a tensor that is in several chunks", "read the tensor"))
             }
             None if self.entry().has_codec() => {
                 Err(self.cannot_borrow("from a tensor that is packed", "read the tensor"))

@@ -41,6 +41,7 @@ pub use crate::write::{
 };
 #[doc(hidden)]
 pub use crate::write::{SmallFile, SmallFormat, SmallTensors};
+pub(crate) use descriptor::CheckOthers;
 pub use descriptor::Format;
 pub use embedded::EmbeddedName;
 pub use options::{HasFormat, Options, WritesFormat};
@@ -86,6 +87,12 @@ pub const FORMATS: &[&Format] = &[
     #[cfg(feature = "gguf")]
     &gguf::FORMAT,
 ];
+
+/// The error for a folder that a trainer saved.
+#[cfg(not(feature = "pytorch"))]
+pub(crate) fn saved_folder_off() -> crate::error::Error {
+    known::PYTORCH.feature_off()
+}
 
 impl Format {
     /// Returns a format by name, if this crate has it.

@@ -159,8 +159,10 @@ fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>,
 /// Makes an error about a range from `done` on one about the whole range.
 #[cold]
 fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
+    // What is put together from several files ends in one of them.
+    let is_within = error.offset().is_none_or(|offset| (range.start..=range.end).contains(&offset));
     match error.kind() {
-        ErrorKind::Truncated { left, .. } => {
+        ErrorKind::Truncated { left, .. } if is_within => {
             let left = done - range.start + left;
             Error::new(ErrorKind::Truncated { needed: range.end - range.start, left }).at(range.start)
         }

@@ -31,31 +31,60 @@ pub enum FileStorage {
     Joined(JoinedFiles),
     /// Bytes that other files have too.
     Shared(Arc<FileStorage>),
+    /// Bytes put together from the other parts of a joined file.
+    Gathered(Box<dyn GatherBytes>),
 }
 
 /// Several files as one. One unused byte separates neighbours, so that an empty payload at the end of a file is not
-/// also at the start of the next.
+/// also at the start of the next. What is put together from the files follows them.
 #[derive(Debug)]
 pub struct JoinedFiles {
     parts: Vec<FileStorage>,
     /// The offset of each.
     starts: Vec<u64>,
+    /// The number of parts that are files, and their length together.
+    files: usize,
+    len: u64,
+    end: u64,
+    /// Memory for chunks of what is put together, reused because allocating it takes long.
+    chunk: Mutex<Vec<u8>>,
 }
 
 impl JoinedFiles {
     /// Joins one or more files. Returns `None` if they are too long together.
     pub(crate) fn new(parts: Vec<FileStorage>) -> Option<Self> {
-        let mut starts = Vec::with_capacity(parts.len());
-        let mut start = 0_u64;
-        for part in &parts {
-            starts.push(start);
-            start = start.checked_add(part.len())?.checked_add(1)?;
+        let (files, len) = (parts.len(), parts.iter().map(FileStorage::len).fold(0, u64::saturating_add));
+        let mut joined = Self {
+            parts: Vec::with_capacity(files),
+            starts: Vec::with_capacity(files),
+            files,
+            len,
+            end: 0,
+            chunk: Mutex::default(),
+        };
+        for part in parts {
+            joined.push(part)?;
         }
-        Some(Self { parts, starts })
+        Some(joined)
     }
 
+    /// Adds bytes that are put together from the files, and returns their offset. `None` if there are too many.
+    #[cfg(feature = "shards")]
+    pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
+        self.push(FileStorage::Gathered(gather))
+    }
+
+    fn push(&mut self, part: FileStorage) -> Option<u64> {
+        let start = self.end;
+        self.end = start.checked_add(part.len())?.checked_add(1)?;
+        self.parts.push(part);
+        self.starts.push(start);
+        Some(start)
+    }
+
+    /// Returns the files.
     pub(crate) fn parts(&self) -> &[FileStorage] {
-        &self.parts
+        &self.parts[..self.files]
     }
 
     /// Returns the offset of each file.
@@ -68,6 +97,38 @@ impl JoinedFiles {
         let index = self.starts.partition_point(|start| *start <= offset).saturating_sub(1);
         (index, self.starts[index])
     }
+}
+
+/// Some of the bytes that [`GatherBytes`] puts together.
+#[derive(Debug, Clone, Copy)]
+pub enum Wanted<'a> {
+    /// The bytes from an offset on.
+    From(u64),
+    /// A range of each dim, in row-major order.
+    Box(&'a [Range<usize>]),
+}
+
+/// Bytes put together from the files of a joined one, such as a tensor in chunks. They follow the files, so that a reader
+/// sees one more range.
+pub trait GatherBytes: Send + Sync {
+    /// Returns the number of bytes.
+    fn bytes(&self) -> u64;
+
+    /// Returns the offset of one of the bytes in the files.
+    fn start(&self) -> u64;
+
+    /// Returns the ranges of the files with the bytes.
+    fn places(&self) -> Vec<Range<u64>>;
+
+    /// Fills `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ReadAt::read_at`](super::ReadAt::read_at), with offsets in the files.
+    fn read(&self, files: &FileStorage, wanted: Wanted<'_>, bytes: &mut [u8]) -> Result<()>;
+
+    /// Calls `each` with the ranges of the files that [`read`](Self::read) reads for `len` bytes.
+    fn spans(&self, files: &FileStorage, wanted: Wanted<'_>, len: usize, each: &mut dyn FnMut(Range<u64>));
 }
 
 /// A file read at positions.
@@ -220,8 +281,26 @@ impl FileStorage {
             Self::Mapped(mapping) => mapping.len(),
             Self::Positioned(positioned) => positioned.len,
             Self::Headers(headers) => headers.file_len(),
-            Self::Joined(joined) => joined.parts.iter().map(Self::len).sum(),
+            Self::Joined(joined) => joined.len,
+            Self::Gathered(gather) => gather.bytes(),
             Self::Shared(shared) => shared.len(),
+        }
+    }
+
+    /// Returns the end of the last offset: after the length, if bytes are put together from files.
+    pub(super) fn end(&self) -> u64 {
+        match self {
+            Self::Joined(joined) => joined.end,
+            Self::Shared(shared) => shared.end(),
+            _ => self.len(),
+        }
+    }
+
+    /// Returns what puts the bytes at `offset` together, if they are in several places.
+    pub(crate) fn gathered(&self, offset: u64) -> Option<&dyn GatherBytes> {
+        match self.file(offset) {
+            (Self::Gathered(gather), _) => Some(&**gather),
+            _ => None,
         }
     }
 
@@ -304,7 +383,7 @@ impl FileStorage {
     pub(crate) fn identity(&self) -> Option<String> {
         match self {
             Self::Joined(joined) => {
-                let parts: Option<Vec<String>> = joined.parts.iter().map(Self::identity).collect();
+                let parts: Option<Vec<String>> = joined.parts().iter().map(Self::identity).collect();
                 Some(parts?.join("\n"))
             }
             Self::Shared(shared) => shared.identity(),
@@ -433,7 +512,10 @@ impl FileStorage {
 
     /// Returns whether bytes at `offset` are in a source of ranges.
     pub(crate) fn is_source(&self, offset: u64) -> bool {
-        self.file(offset).0.source().is_some()
+        match self.file(offset).0 {
+            Self::Gathered(gather) => self.is_source(gather.start()),
+            file => file.source().is_some(),
+        }
     }
 
     /// Returns the number of threads that can read `bytes` bytes at once.
@@ -498,6 +580,12 @@ impl FileStorage {
 
     /// Fills as much of `bytes` as the file has from `offset` on, and returns the number of bytes.
     pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        if let (Self::Gathered(gather), start) = self.file(offset) {
+            let left = usize::try_from(gather.bytes().saturating_sub(start)).unwrap_or(usize::MAX);
+            let now = bytes.len().min(left);
+            gather.read(self, Wanted::From(start), &mut bytes[..now])?;
+            return Ok(now);
+        }
         let Some((place, len, start)) = self.positions(offset) else {
             let rest = self.rest(offset).unwrap_or_default();
             let now = rest.len().min(bytes.len());
@@ -546,8 +634,9 @@ impl FileStorage {
                 Err(_) => own.write_to(&**source, *file_len, start..start + len, out),
             };
         }
-        let spare = match self.file(offset) {
-            (Self::Positioned(positioned), _) => Some(&positioned.chunk),
+        let spare = match (self, self.file(offset).0) {
+            (_, Self::Positioned(positioned)) => Some(&positioned.chunk),
+            (Self::Joined(joined), Self::Gathered(_)) => Some(&joined.chunk),
             _ => None,
         };
         // A chunk in use by another thread is not waited for.
@@ -565,8 +654,10 @@ impl FileStorage {
         while done < len {
             let now = usize::try_from(len - done).unwrap_or(Self::CHUNK).min(chunk.len());
             let read = self.read_at(offset + done, &mut chunk[..now]);
+            // What is put together from several files ends in one of them.
+            let is_within = |error: &Error| error.offset().is_none_or(|end| end >= offset && end - offset <= len);
             read.map_err(|error| match error.kind() {
-                ErrorKind::Truncated { left, .. } => truncated(offset, len, done + left),
+                ErrorKind::Truncated { left, .. } if is_within(&error) => truncated(offset, len, done + left),
                 _ => error,
             })?;
             write_all(out, &chunk[..now])?;

@@ -161,7 +161,7 @@ impl<'f> FileReader<'f> {
 
 impl ReadAt for FileReader<'_> {
     fn file_len(&self) -> Option<u64> {
-        Some(self.storage.len())
+        Some(self.storage.end())
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {

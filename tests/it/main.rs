@@ -17,6 +17,8 @@ mod checkpoint;
 #[cfg(not(target_env = "msvc"))]
 mod compile_once;
 mod containers;
+#[cfg(all(feature = "pytorch", feature = "safetensors"))]
+mod dcp;
 mod derive;
 mod derive_by_position;
 mod derive_combinations;

@@ -87,7 +87,7 @@ impl ShardIndex {
 }
 
 /// Returns whether a name is a plain file name, on this and on other systems.
-fn is_file_name(name: &str) -> bool {
+pub(in crate::file) fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
     is_one && !name.contains(['/', '\\', '\0'])

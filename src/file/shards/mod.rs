@@ -23,6 +23,8 @@ mod open;
 mod parts;
 mod save;
 
+#[cfg(feature = "pytorch")]
+pub(super) use index::is_file_name;
 pub(super) use open::{is_index, join, join_parts, metadata, read};
 #[cfg(feature = "remote")]
 pub(super) use parts::part_names;

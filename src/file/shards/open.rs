@@ -102,7 +102,7 @@ fn join_files(
         appended.map_err(|error| error.in_shard(path, start))?;
     }
     index.complete()?;
-    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns });
+    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns, archives: Vec::new() });
     Ok(File {
         location: Some(path.to_owned()),
         has_path,

@@ -87,7 +87,6 @@ impl Machine {
                 [PickleValue::Global(class), PickleValue::Text(name)] => {
                     let (class, name) = (self.heap.global_name(class), self.heap.text(name).to_owned());
                     let class = class.to_owned();
-                    self.copy(class.len() + name.len())?;
                     Some(self.add_global(&class, &name, None)?)
                 }
                 _ => None,

@@ -61,9 +61,9 @@ const MODULE: [&str; 3] = ["_parameters", "_buffers", "_modules"];
 /// The memory in bytes, and the number of values, for any file within the limits.
 const LEAST: u64 = 1 << 20;
 
-/// Returns what is in a value. `file_len` bounds the memory for it, with the limits.
+/// Returns what is in a value, which may have a name of its own. `file_len` bounds the memory for it, with the limits.
 pub(super) fn collect(
-    value: PickleValue,
+    (value, name): (PickleValue, Option<&str>),
     heap: &Heap,
     storages: &Storages,
     file_len: u64,
@@ -79,8 +79,8 @@ pub(super) fn collect(
         memory,
         left: memory,
         steps_left: steps,
-        path: String::new(),
-        named: 0,
+        path: name.unwrap_or_default().to_owned(),
+        named: usize::from(name.is_some()),
         above: Vec::new(),
         objects: 0,
         visits: HashMap::new(),

@@ -99,7 +99,7 @@ fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Opti
     let mut begin = [0; ZIP.len()];
     file.peek_at(0, &mut begin)?;
     if begin == *ZIP {
-        return read_archive(file, limits);
+        return read_archive(file, None, limits);
     }
     file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect(KEPT);
@@ -169,7 +169,12 @@ impl Member {
     }
 }
 
-fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+/// Reads the value of an archive, which may have a name of its own.
+pub(super) fn read_archive(
+    file: &mut dyn ReadAt,
+    name: Option<&str>,
+    limits: &Limits,
+) -> Result<(Checkpoint, Option<String>)> {
     let (members, begin) = read_members(file, limits)?;
     let len = file.file_len().expect(KEPT);
     let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
@@ -211,7 +216,7 @@ fn read_archive(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, O
             return Err(Error::new(malformed(what)).at(member.range.start));
         }
     }
-    let mut contents = collect(value, &heap, &Storages { ranges, checksums, is_big_endian }, len, limits)?;
+    let mut contents = collect((value, name), &heap, &Storages { ranges, checksums, is_big_endian }, len, limits)?;
     if begin > 0 {
         let text = format!(
             "the file holds something before the archive, up to byte {begin}, which is left out; it may be what an earlier \
@@ -328,8 +333,13 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
             return Err(Error::new(malformed(what)).at(place));
         }
     }
-    let mut contents =
-        collect(value, &heap, &Storages { ranges, checksums: HashMap::new(), is_big_endian: false }, len, limits)?;
+    let mut contents = collect(
+        (value, None),
+        &heap,
+        &Storages { ranges, checksums: HashMap::new(), is_big_endian: false },
+        len,
+        limits,
+    )?;
     if begins_another(file, offset) {
         let text =
             format!("the file holds another value after the first one, from byte {offset} on, which is left out");

@@ -15,6 +15,9 @@
 //! `torch/serialization.py`, `torch/_utils.py` and `torch/_weights_only_unpickler.py` of PyTorch; `pickletools.py` of
 //! Python for protocols 0 to 5.
 //!
+//! Trainers save folders of many files, whose parts are archives of this form: see `dcp.rs` in this folder, and the guide's
+//! chapter [from a trainer to inference](crate::guide::trainers).
+//!
 //! # Safety
 //!
 //! Nothing in a pickle is run. Values are made of the globals for tensors and containers: the ones of
@@ -88,6 +91,7 @@
 
 mod call;
 mod collect;
+pub(crate) mod dcp;
 mod de;
 mod header;
 mod pickle;

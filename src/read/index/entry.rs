@@ -34,6 +34,12 @@ impl<'a> Entry<'a> {
         self.codec.filter(|codec| codec.decodes())
     }
 
+    /// Returns the codec, also if the range is the payload.
+    #[cfg(feature = "shards")]
+    pub(crate) fn any_codec(&self) -> Option<&'a Codec> {
+        self.codec
+    }
+
     /// Returns the payload, to be decoded.
     pub(crate) fn coded<'c>(&self, codec: &'c Codec) -> CodedPayload<'c> {
         CodedPayload::new(codec, &self.range(), self.payload_bytes(), self.has_bools())

@@ -197,6 +197,18 @@ impl Index {
         self.push_coded(name, entry.info.clone(), range, entry.codec.cloned())
     }
 
+    /// Adds a tensor of several files. As in a single file, a name equal to the position is not stored.
+    #[cfg(feature = "shards")]
+    pub(crate) fn push_named(
+        &mut self,
+        name: &str,
+        info: TensorInfo,
+        range: Range<u64>,
+        codec: Option<Codec>,
+    ) -> Result<()> {
+        self.push_coded(self.unless_position(name), info, range, codec)
+    }
+
     /// Frees spare capacity, if it is large.
     pub(crate) fn shrink(&mut self) {
         self.entries.shrink();

@@ -2,6 +2,8 @@
 
 #[cfg(unix)]
 pub mod child;
+#[cfg(feature = "pytorch")]
+pub mod dcp_writer;
 #[cfg(target_os = "linux")]
 pub mod disk;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,147 @@
+//! Tensors in chunks: boxes of their elements, each at a place of its own.
+
+use std::ops::Range;
+
+use super::piece::{merging, read_part};
+use super::slice::TensorSlice;
+use crate::error::Result;
+use crate::storage::{FileStorage, GatherBytes, Wanted};
+use crate::tensor::{Shape, try_zeros};
+
+/// The chunks of a tensor, which hold each element once.
+#[derive(Debug)]
+pub(crate) struct Chunks {
+    /// The size of an element in bytes.
+    element: usize,
+    shape: Shape,
+    chunks: Vec<TensorChunk>,
+    bytes: u64,
+}
+
+/// A box of the elements of a tensor.
+#[derive(Debug)]
+pub(crate) struct TensorChunk {
+    /// The first element in each dim of the tensor.
+    pub(crate) offsets: Shape,
+    pub(crate) shape: Shape,
+    /// The elements from one to the next in each dim, where they are stored.
+    pub(crate) strides: Vec<usize>,
+    /// The offset of the first element in the files.
+    pub(crate) start: u64,
+}
+
+/// Takes a range of each dim, and the place of its bytes.
+type EachBox<'e> = &'e mut dyn FnMut(&[Range<usize>], Range<usize>) -> Result<()>;
+
+impl Chunks {
+    /// The chunks of a tensor of `bytes` bytes. They are not empty, and tile it.
+    pub(crate) fn new(element: usize, shape: Shape, chunks: Vec<TensorChunk>, bytes: u64) -> Self {
+        Self { element, shape, chunks, bytes }
+    }
+
+    /// Calls `each` with the parts of a box: where the payload of their chunk begins, and what is read of it.
+    fn each_part(
+        &self,
+        ranges: &[Range<usize>],
+        each: &mut dyn FnMut(u64, &TensorSlice<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let to = ranges.iter().map(ExactSizeIterator::len).collect::<Shape>().row_major_strides();
+        for TensorChunk { offsets, shape, strides, start } in &self.chunks {
+            let (mut own, mut first) = (Vec::with_capacity(ranges.len()), 0);
+            for (((range, offset), dim), stride) in ranges.iter().zip(offsets.iter()).zip(shape.iter()).zip(&to) {
+                let (from, end) = (range.start.max(*offset), range.end.min(offset + dim));
+                if from >= end {
+                    break;
+                }
+                own.push(from - offset..end - offset);
+                first += (from - range.start) * stride;
+            }
+            if own.len() == ranges.len() {
+                each(*start, &TensorSlice::within(self.element, (shape, strides), own, (first, to.clone())))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` with the boxes of a range of bytes in whole elements, and the places of their bytes in it.
+    fn each_box(&self, bytes: &Range<usize>, each: EachBox<'_>) -> Result<()> {
+        let (mut start, end) = (bytes.start / self.element, bytes.end / self.element);
+        let strides = self.shape.row_major_strides();
+        while start < end {
+            // The outermost dim whose rows begin here and fit.
+            let outer = strides.iter().position(|stride| start.is_multiple_of(*stride) && *stride <= end - start);
+            let outer = outer.expect("the innermost stride is 1");
+            let index = |dim: usize| start / strides[dim] % self.shape[dim];
+            let count = ((end - start) / strides[outer]).min(self.shape[outer] - index(outer));
+            let range = |dim: usize| match dim {
+                _ if dim < outer => index(dim)..index(dim) + 1,
+                _ if dim == outer => index(dim)..index(dim) + count,
+                _ => 0..self.shape[dim],
+            };
+            let ranges: Vec<Range<usize>> = (0..strides.len()).map(range).collect();
+            let next = start + count * strides[outer];
+            each(&ranges, start * self.element - bytes.start..next * self.element - bytes.start)?;
+            start = next;
+        }
+        Ok(())
+    }
+
+    /// Returns the whole elements with some bytes.
+    fn whole(&self, from: u64, len: usize) -> Range<usize> {
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        from - from % self.element..from.saturating_add(len).next_multiple_of(self.element)
+    }
+}
+
+impl GatherBytes for Chunks {
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn start(&self) -> u64 {
+        self.chunks.first().map_or(0, |chunk| chunk.start)
+    }
+
+    fn places(&self) -> Vec<Range<u64>> {
+        let place = |TensorChunk { shape, strides, start, .. }: &TensorChunk| {
+            let last: usize = shape.iter().zip(strides).map(|(dim, stride)| (dim - 1) * stride).sum();
+            *start..start.saturating_add(((last + 1) * self.element) as u64)
+        };
+        self.chunks.iter().map(place).collect()
+    }
+
+    fn read(&self, files: &FileStorage, wanted: Wanted<'_>, bytes: &mut [u8]) -> Result<()> {
+        let from = match wanted {
+            Wanted::Box(ranges) => {
+                return self.each_part(ranges, &mut |start, part| read_part(files, start, part, bytes));
+            }
+            Wanted::From(from) => from,
+        };
+        let whole = self.whole(from, bytes.len());
+        if whole.len() != bytes.len() {
+            // A caller may ask for any bytes.
+            let mut memory = try_zeros(whole.len())?;
+            self.read(files, Wanted::From(whole.start as u64), &mut memory)?;
+            let before = usize::try_from(from).unwrap_or(usize::MAX) - whole.start;
+            bytes.copy_from_slice(&memory[before..before + bytes.len()]);
+            return Ok(());
+        }
+        self.each_box(&whole, &mut |ranges, within| self.read(files, Wanted::Box(ranges), &mut bytes[within]))
+    }
+
+    fn spans(&self, files: &FileStorage, wanted: Wanted<'_>, len: usize, each: &mut dyn FnMut(Range<u64>)) {
+        let mut spans_of = |ranges: &[Range<usize>]| {
+            self.each_part(ranges, &mut |start, part| {
+                let offset = |within: usize| start.saturating_add(within as u64);
+                let spans = part.spans(&merging(files, start));
+                spans.for_each(|(span, _)| each(offset(span.start)..offset(span.end)));
+                Ok(())
+            })
+        };
+        let done = match wanted {
+            Wanted::Box(ranges) => spans_of(ranges),
+            Wanted::From(from) => self.each_box(&self.whole(from, len), &mut |ranges, _| spans_of(ranges)),
+        };
+        done.expect("no bytes are read");
+    }
+}

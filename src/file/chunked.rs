@@ -1,0 +1,205 @@
+//! Files with tensors in several chunks, which are in several files perhaps.
+
+use std::num::NonZeroU8;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use super::{File, Shards};
+use crate::error::{Error, ErrorKind, PAYLOADS, Result};
+use crate::fetch::{Chunks, TensorChunk, check_tiling};
+use crate::format::Format;
+use crate::limits::Limits;
+use crate::model::FileMetadata;
+use crate::read::{Codec, Index, Negation, Strided};
+use crate::storage::{FileStorage, JoinedFiles};
+use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
+
+/// A chunk of a tensor, as its file has it.
+pub(super) struct StoredChunk {
+    /// The first element in each dim of the tensor.
+    pub(super) offsets: Shape,
+    pub(super) info: TensorInfo,
+    /// In the joined files.
+    pub(super) range: Range<u64>,
+    pub(super) codec: Option<Codec>,
+}
+
+/// Collects tensors of joined files. A tensor of one chunk is where its file has it, and can be borrowed. The chunks of any
+/// other one are put together as they are read.
+pub(super) struct ChunkedIndex {
+    joined: JoinedFiles,
+    index: Index,
+}
+
+impl ChunkedIndex {
+    pub(super) fn new(mut parts: Vec<FileStorage>) -> Result<Self> {
+        if parts.is_empty() {
+            // Empty tensors are in no file.
+            parts.push(FileStorage::Memory(Box::new([])));
+        }
+        let joined = JoinedFiles::new(parts).ok_or_else(too_long)?;
+        Ok(Self { joined, index: Index::default() })
+    }
+
+    /// Returns a range of a file as one of the joined files.
+    pub(super) fn place(&self, file: usize, range: Range<u64>) -> Range<u64> {
+        let start = self.joined.starts()[file];
+        start + range.start..start + range.end
+    }
+
+    /// Adds a tensor that is in one place.
+    pub(super) fn push(&mut self, name: &str, info: TensorInfo, range: Range<u64>, codec: Option<Codec>) -> Result<()> {
+        self.index.push_named(name, info, range, codec)
+    }
+
+    /// Adds a tensor, after checking that its chunks tile it. None of them is empty.
+    pub(super) fn push_chunks(
+        &mut self,
+        name: &str,
+        (dtype, shape): (Dtype, Shape),
+        mut chunks: Vec<StoredChunk>,
+    ) -> Result<()> {
+        let boxes: Vec<(&Shape, &Shape)> = chunks.iter().map(|chunk| (&chunk.offsets, &chunk.info.shape)).collect();
+        check_tiling(&shape, &boxes)?;
+        match chunks.pop() {
+            Some(StoredChunk { info, range, codec, .. }) if chunks.is_empty() => {
+                self.index.push_named(name, info, range, codec)
+            }
+            None => self.index.push_named(name, TensorInfo::new(dtype, shape), 0..0, None),
+            Some(last) => {
+                chunks.push(last);
+                self.push_gathered(name, TensorInfo::new(dtype, shape), chunks)
+            }
+        }
+    }
+
+    fn push_gathered(&mut self, name: &str, info: TensorInfo, chunks: Vec<StoredChunk>) -> Result<()> {
+        if info.dtype.block_elements() > 1 {
+            let what = format!("read {} of {} chunks", info.dtype, chunks.len());
+            let instead = "its elements share bytes, and are read in one chunk only".to_owned();
+            return Err(ErrorKind::Unsupported { what, instead }.into());
+        }
+        let Some(bytes) = info.payload_bytes() else {
+            return Err(malformed(format!("{info} takes more bytes than can be addressed")));
+        };
+        let changes: Vec<ChunkChanges> = chunks.iter().map(ChunkChanges::of).collect();
+        if let Some(other) = changes.iter().position(|other| *other != changes[0]) {
+            let offsets = &chunks[other].offsets;
+            return Err(malformed(format!("the chunk at {offsets} is stored in another way than the first one")));
+        }
+        let codec = changes[0].codec(&info, bytes);
+        let element = info.dtype.block_bytes();
+        let chunk = |StoredChunk { offsets, info, range, codec }: StoredChunk| {
+            let strides = strides(&info, element, codec.as_ref());
+            TensorChunk { offsets, shape: info.shape, strides, start: range.start }
+        };
+        let chunks = Chunks::new(element, info.shape.clone(), chunks.into_iter().map(chunk).collect(), bytes as u64);
+        let start = self.joined.gather(Box::new(chunks)).ok_or_else(too_long)?;
+        self.index.push_named(name, info, start..start + bytes as u64, codec)
+    }
+
+    /// Returns the files as one.
+    pub(super) fn finish(mut self, format: &'static Format, files: ChunkedFiles, limits: &Limits) -> Result<File> {
+        self.index.complete()?;
+        // Elements of a chunk may be repeated.
+        let storage = FileStorage::Joined(self.joined);
+        let payloads = (0..self.index.len()).map(|i| self.index.entry(i).payload_bytes());
+        let (found, limit) = (payloads.fold(0, u64::saturating_add), limits.most_shared(storage.len()));
+        if found > limit {
+            return Err(ErrorKind::Limit { what: PAYLOADS, found, limit }.into());
+        }
+        let ChunkedFiles { location, has_path, paths, metadata, own, archives } = files;
+        Ok(File {
+            location: Some(location),
+            has_path,
+            format,
+            storage,
+            index: self.index,
+            metadata: None,
+            part: None,
+            limits: limits.clone(),
+            progress: None,
+            shards: Shards { paths, metadata, own, archives },
+        })
+    }
+}
+
+/// What is known of files besides their tensors.
+pub(super) struct ChunkedFiles {
+    pub(super) location: PathBuf,
+    pub(super) has_path: bool,
+    /// The paths of the files, in order.
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) metadata: FileMetadata,
+    /// The metadata of each file.
+    pub(super) own: Vec<Option<FileMetadata>>,
+    /// The archives in the joined files, in order, if these are not archives themselves.
+    pub(super) archives: Vec<Range<u64>>,
+}
+
+/// ChunkChanges of all elements of a chunk.
+#[derive(PartialEq)]
+struct ChunkChanges {
+    big_endian: Option<NonZeroU8>,
+    negation: Option<Negation>,
+    /// Any byte but 0 is a bool that is true.
+    takes_any_bool: bool,
+}
+
+impl ChunkChanges {
+    fn of(chunk: &StoredChunk) -> Self {
+        let codec = chunk.codec.as_ref();
+        Self {
+            big_endian: codec.and_then(Codec::big_endian),
+            negation: match codec {
+                Some(Codec::Strided(strided)) => strided.negation,
+                _ => None,
+            },
+            takes_any_bool: codec.is_some() && chunk.info.dtype == Dtype::Bool,
+        }
+    }
+
+    /// Returns the codec for all chunks in one.
+    fn codec(&self, info: &TensorInfo, bytes: usize) -> Option<Codec> {
+        let Self { big_endian, negation, takes_any_bool } = *self;
+        if negation.is_some() {
+            return Some(Codec::Strided(Box::new(Strided { big_endian, negation, run: bytes, ..Strided::default() })));
+        }
+        let bools = (takes_any_bool && info.dtype == Dtype::Bool).then_some(Codec::Bools);
+        big_endian.map(Codec::BigEndian).or(bools)
+    }
+}
+
+/// Returns the elements from one to the next along each dim of a chunk, where they are stored.
+fn strides(info: &TensorInfo, element: usize, codec: Option<&Codec>) -> Vec<usize> {
+    let dense = match &info.layout {
+        Layout::DimOrder(order) => order.strides(&info.shape),
+        _ => info.shape.row_major_strides(),
+    };
+    let Some(Codec::Strided(strided)) = codec else { return dense };
+    // The dims of more than one element, innermost first: those of a run are dense, the others have steps of their own.
+    let mut dims: Vec<usize> = match &info.layout {
+        Layout::DimOrder(order) => order.as_slice().iter().map(|dim| usize::from(*dim)).collect(),
+        _ => (0..info.shape.rank()).collect(),
+    };
+    dims.retain(|dim| info.shape[*dim] > 1);
+    let (mut strides, mut run) = (dense, element);
+    let mut steps = strided.dims.iter().rev();
+    for dim in dims.into_iter().rev() {
+        if run < strided.run {
+            strides[dim] = run / element;
+            run *= info.shape[dim];
+        } else if let Some((_, step)) = steps.next() {
+            strides[dim] = usize::try_from(*step).unwrap_or(usize::MAX) / element;
+        }
+    }
+    strides
+}
+
+fn too_long() -> Error {
+    malformed("the files are too long together".to_owned())
+}
+
+pub(super) fn malformed(what: String) -> Error {
+    ErrorKind::Malformed { what }.into()
+}

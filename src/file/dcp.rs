@@ -1,0 +1,231 @@
+//! Opens folders of `torch.distributed.checkpoint` as one file. `format::pytorch::dcp` has their bytes.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::checkpoint::METADATA;
+use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
+use super::shards::is_file_name;
+use super::{File, OpenOptions};
+use crate::error::{Error, ErrorKind, Result, Short, Warning};
+use crate::format::pytorch::FORMAT;
+use crate::format::pytorch::dcp::{self, Item, ItemContents, Saved, SavedFolder, SavedTensor};
+use crate::model::FileMetadata;
+use crate::storage::{FileReader, FileStorage, ReadAt, open_regular};
+use crate::tensor::TensorInfo;
+
+/// The most warnings of items.
+const WARNINGS: usize = 16;
+
+/// Returns whether a file is the metadata of a folder.
+pub(super) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
+    let mut begin = [0];
+    if path.file_name().is_none_or(|name| name != METADATA) || storage.len() == 0 {
+        return Ok(false);
+    }
+    FileReader::with_index(storage).read_at(0, &mut begin)?;
+    Ok(begin == [dcp::PICKLE])
+}
+
+impl OpenOptions {
+    /// Opens the folder of a metadata file. With `only`, the file has just the tensor of this name.
+    pub(super) fn open_saved_folder(&self, metadata: &FileStorage, path: &Path, only: Option<&str>) -> Result<File> {
+        let folder = self.saved_folder(metadata, only)?;
+        let pool = Arc::default();
+        let open = |name: &String| {
+            let path = path.with_file_name(name);
+            let (file, metadata) = open_regular(&path)?;
+            Ok(self.regular(file, metadata.len())?.pooled(&pool, &path, &metadata))
+        };
+        let parts = folder.files.iter().map(open);
+        let parts = parts.zip(&folder.files).map(|(part, name)| part.map_err(|error| absent(&folder, name, &error)));
+        let files = parts.collect::<Result<Vec<_>>>()?;
+        let paths = folder.files.iter().map(|name| path.with_file_name(name)).collect();
+        self.join_saved(folder, files, (path.to_owned(), true), paths)
+    }
+
+    /// Reads metadata, and checks the names in it.
+    pub(super) fn saved_folder(&self, metadata: &FileStorage, only: Option<&str>) -> Result<SavedFolder> {
+        let read = dcp::read_metadata(&mut FileReader::with_index(metadata), &self.limits);
+        let mut folder = read.map_err(|error| error.in_format(FORMAT.name))?;
+        if let Some(only) = only {
+            folder.retain(&|name| name == only);
+        }
+        for (number, name) in folder.files.iter().enumerate() {
+            if !is_file_name(name) {
+                let tensor = folder.first_in(number);
+                let name = name.escape_debug();
+                let what =
+                    format!("it is said to be in `{name}`, which is not the name of a file next to the metadata");
+                return Err(malformed(what).in_tensor(tensor).in_format(FORMAT.name));
+            }
+        }
+        Ok(folder)
+    }
+
+    /// Joins the files of a folder, in the order of its list.
+    pub(super) fn join_saved(
+        &self,
+        folder: SavedFolder,
+        files: Vec<FileStorage>,
+        (location, has_path): (PathBuf, bool),
+        paths: Vec<PathBuf>,
+    ) -> Result<File> {
+        let mut contents = FileMetadata { version: folder.version.clone(), ..FileMetadata::default() };
+        let mut readers: Vec<FileReader<'_>> = files.iter().map(FileReader::with_index).collect();
+        announce(&folder, &mut readers);
+        let mut entries = Vec::with_capacity(folder.entries.len());
+        for (name, saved) in &folder.entries {
+            let entry = match saved {
+                Saved::Object(item) => self.read_object(name, item, &mut readers, &mut contents),
+                Saved::Tensor(tensor) => self.read_chunks(name, tensor, &mut readers, &mut contents.warnings),
+            };
+            let entry = entry
+                .map_err(|(file, error)| error.in_tensor(name).in_format(FORMAT.name).in_shard(&paths[file], 0))?;
+            entries.push((name, entry));
+        }
+        drop(readers);
+        contents.warnings.truncate(WARNINGS);
+        let mut index = ChunkedIndex::new(files)?;
+        let mut archives = Vec::new();
+        for item in folder.items().filter(|item| item.transforms.is_none()) {
+            archives.push(index.place(item.file, item.range.clone()));
+        }
+        archives.sort_unstable_by_key(|archive: &Range<u64>| archive.start);
+        for (name, entry) in entries {
+            let pushed = match (entry, &folder.entries[name]) {
+                (ReadEntry::Metadata, _) => Ok(()),
+                (ReadEntry::Whole(info, item), _) => {
+                    let place = item.map_or(0..0, |item| index.place(item.file, item.range));
+                    index.push(name, info, place, None)
+                }
+                (ReadEntry::Chunks(chunks), Saved::Tensor(tensor)) => {
+                    let chunks = chunks
+                        .into_iter()
+                        .map(|(file, chunk)| StoredChunk { range: index.place(file, chunk.range), ..chunk });
+                    let chunks = chunks.collect();
+                    match tensor.dtype() {
+                        Some(dtype) => index.push_chunks(name, (dtype, tensor.shape.clone()), chunks),
+                        None => push_unknown(&mut index, name, tensor, chunks),
+                    }
+                }
+                (ReadEntry::Chunks(_), Saved::Object(_)) => unreachable!("an object has no chunks"),
+            };
+            pushed.map_err(|error| error.in_tensor(name).in_format(FORMAT.name))?;
+        }
+        let own = paths.iter().map(|_| Some(FileMetadata::default())).collect();
+        let files = ChunkedFiles { location, has_path, paths, metadata: contents, own, archives };
+        let file = index.finish(&FORMAT, files, &self.limits)?;
+        Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Reads the items of a tensor. An error comes with the number of its file.
+    fn read_chunks(
+        &self,
+        name: &str,
+        tensor: &SavedTensor,
+        readers: &mut [FileReader<'_>],
+        warnings: &mut Vec<Warning>,
+    ) -> Result<ReadEntry, (usize, Error)> {
+        if let Some(changed) = tensor.chunks.iter().find_map(|chunk| chunk.item.transforms.as_deref()) {
+            // Of several chunks, no range has all bytes.
+            let item = match &tensor.chunks[..] {
+                [chunk] => Some(chunk.item.clone()),
+                _ => None,
+            };
+            let bytes = item.as_ref().map_or(0, |item| item.range.end - item.range.start);
+            return Ok(ReadEntry::Whole(tensor.unknown(Some(changed), bytes), item));
+        }
+        let mut chunks = Vec::with_capacity(tensor.chunks.len());
+        for chunk in &tensor.chunks {
+            let file = chunk.item.file;
+            let read = check_range(&chunk.item, readers)
+                .and_then(|()| dcp::read_tensor(&mut readers[file], (name, tensor, chunk), &self.limits, warnings));
+            let (info, range, codec) = read.map_err(|error| (file, error))?;
+            chunks.push((file, StoredChunk { offsets: chunk.offsets.clone(), info, range, codec }));
+        }
+        Ok(ReadEntry::Chunks(chunks))
+    }
+
+    /// Reads an item other than a tensor.
+    fn read_object(
+        &self,
+        name: &str,
+        item: &Item,
+        readers: &mut [FileReader<'_>],
+        metadata: &mut FileMetadata,
+    ) -> Result<ReadEntry, (usize, Error)> {
+        let read = check_range(item, readers)
+            .and_then(|()| dcp::read_object(&mut readers[item.file], name, item, &self.limits));
+        match read.map_err(|error| (item.file, error))? {
+            ItemContents::Text(text) => {
+                metadata.entries.insert(name.to_owned(), text);
+                Ok(ReadEntry::Metadata)
+            }
+            ItemContents::Opaque => {
+                let bytes = usize::try_from(item.range.end - item.range.start).unwrap_or(usize::MAX);
+                Ok(ReadEntry::Whole(TensorInfo::blob(bytes), Some(item.clone())))
+            }
+        }
+    }
+}
+
+/// What an entry of a folder becomes.
+enum ReadEntry {
+    Metadata,
+    /// All bytes of an item, or nothing.
+    Whole(TensorInfo, Option<Item>),
+    /// Chunks with the numbers and the ranges of their files.
+    Chunks(Vec<(usize, StoredChunk)>),
+}
+
+/// Adds a tensor of unknown dtype. Its chunks are not put together.
+fn push_unknown(index: &mut ChunkedIndex, name: &str, tensor: &SavedTensor, chunks: Vec<StoredChunk>) -> Result<()> {
+    let mut chunks = chunks.into_iter();
+    match (chunks.next(), chunks.next()) {
+        (Some(StoredChunk { info, range, codec, .. }), None) if info.shape == tensor.shape => {
+            index.push(name, info, range, codec)
+        }
+        _ => index.push(name, tensor.unknown(None, 0), 0..0, None),
+    }
+}
+
+/// Announces the beginnings and ends of all items, where their archives have what is read first.
+fn announce(folder: &SavedFolder, readers: &mut [FileReader<'_>]) {
+    /// The directory of an archive of one tensor is shorter.
+    const END: u64 = 1 << 10;
+
+    let mut offsets = vec![Vec::new(); readers.len()];
+    for Item { file, range, .. } in folder.items() {
+        offsets[*file].extend([range.start, range.end.saturating_sub(END).max(range.start)]);
+    }
+    for (mut offsets, reader) in offsets.into_iter().zip(readers) {
+        offsets.sort_unstable();
+        reader.will_read(&mut offsets.into_iter());
+    }
+}
+
+/// Checks that an item is within its file.
+fn check_range(item: &Item, readers: &[FileReader<'_>]) -> Result<()> {
+    let len = readers[item.file].file_len().unwrap_or_default();
+    let (start, needed) = (item.range.start, item.range.end - item.range.start);
+    let left = len.saturating_sub(start);
+    if needed <= left {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Truncated { needed, left }).at(start))
+}
+
+/// The error for a file that cannot be opened. A process that did not finish leaves none.
+pub(super) fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
+    let number = folder.files.iter().position(|file| file == name).unwrap_or_default();
+    let tensor = folder.first_in(number);
+    let end = match error.kind() {
+        io::ErrorKind::NotFound => "; the process that saves it did not finish, or it was not copied",
+        _ => "",
+    };
+    let message = format!("{name}: {error}; the metadata says that `{}` is in it{end}", Short(tensor));
+    io::Error::new(error.kind(), message).into()
+}

@@ -1,0 +1,552 @@
+//! Folders of `torch.distributed.checkpoint`, which trainers save: `.metadata`, and the items in `__0_0.distcp`, ….
+//!
+//! ```text
+//! .metadata      pickle of Metadata: the shape, the dtype and the chunks of each tensor, and the item of each chunk
+//! __R_N.distcp   item*, of process R; an item is an archive of `torch.save`, with offsets from its own start
+//!
+//! Metadata              state_dict_metadata: {name: TensorStorageMetadata | BytesStorageMetadata}
+//!                       storage_data: {MetadataIndex: _StorageInfo} | planner_data | storage_meta | version
+//! TensorStorageMetadata properties: TensorProperties | size: torch.Size | chunks: [ChunkStorageMetadata]
+//! TensorProperties      (dtype, layout, requires_grad, memory format, pin_memory): a tuple as its state
+//! ChunkStorageMetadata  offsets: torch.Size | sizes: torch.Size
+//! MetadataIndex         fqn: str | offset: torch.Size | index: int
+//! _StorageInfo          relative_path: str | offset: int | length: int | transform_descriptors: [str]
+//! ```
+//!
+//! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together.
+//!
+//! # Specification
+//!
+//! `metadata.py`, `filesystem.py` and `planner_helpers.py` in `torch/distributed/checkpoint` of PyTorch 1.13 to 2.13, the first
+//! of which has them in `torch/distributed/_shard/checkpoint`.
+//!
+//! # Deviations
+//!
+//! - A global that such metadata does not have is an error, which names it. PyTorch would run it.
+//! - Chunks with the same place are copies of one; the first that is stored is read. Any other overlap is an error, and so is a
+//!   part of a tensor that no chunk has.
+//! - Items that are compressed or changed by an extension (`transform_descriptors`) are of
+//!   [unknown](crate::Layout::Unknown) dtype.
+//! - Items other than tensors, numbers, strings and lists of these are [blobs](crate::Blob): the archives that hold them.
+//! - The planner's data, which restore nested names, are not read: names are joined by dots.
+
+use std::ops::Range;
+
+use hashbrown::HashMap;
+use indexmap::IndexMap;
+
+use super::collect::Checkpoint;
+use super::de::read_archive;
+use super::header::Tag;
+use super::pickle::{Input, malformed, read_strictly};
+use super::value::{Heap, PickleValue};
+use crate::error::{Error, ErrorKind, Result, Short, Warning};
+use crate::limits::Limits;
+use crate::read::{Codec, Entry};
+use crate::storage::{ReadAt, Section};
+use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
+
+/// The first byte of a pickle.
+pub(crate) const PICKLE: u8 = 0x80;
+
+/// The contents of a folder, as its metadata lists them.
+#[derive(Debug, Default)]
+pub(crate) struct SavedFolder {
+    pub(crate) version: Option<String>,
+    /// The names of the files with items.
+    pub(crate) files: Vec<String>,
+    /// In the order of the metadata, by name.
+    pub(crate) entries: IndexMap<String, Saved>,
+}
+
+/// A value of a folder.
+#[derive(Debug)]
+pub(crate) enum Saved {
+    Tensor(SavedTensor),
+    /// A number, a text, or any other value.
+    Object(Item),
+}
+
+/// A tensor of a folder.
+#[derive(Debug)]
+pub(crate) struct SavedTensor {
+    tag: &'static Tag,
+    pub(crate) shape: Shape,
+    /// Those with elements, without copies.
+    pub(crate) chunks: Vec<SavedChunk>,
+}
+
+/// A chunk of a tensor.
+#[derive(Debug)]
+pub(crate) struct SavedChunk {
+    /// The first element in each dim.
+    pub(crate) offsets: Shape,
+    pub(crate) shape: Shape,
+    pub(crate) item: Item,
+}
+
+/// A part of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    /// The number of the file.
+    pub(crate) file: usize,
+    pub(crate) range: Range<u64>,
+    /// The extensions that changed its bytes.
+    pub(crate) transforms: Option<String>,
+}
+
+/// The contents of an item, other than a tensor.
+pub(crate) enum ItemContents {
+    /// As Python prints it.
+    Text(String),
+    Opaque,
+}
+
+impl SavedTensor {
+    /// Returns the dtype, if it is known.
+    pub(crate) fn dtype(&self) -> Option<Dtype> {
+        self.tag.dtype
+    }
+
+    /// Describes the tensor by the name of its dtype, with the extensions that changed its bytes.
+    pub(crate) fn unknown(&self, transforms: Option<&str>, bytes: u64) -> TensorInfo {
+        let changed = transforms.map_or(String::new(), |transforms| format!(" ({transforms})"));
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        TensorInfo::unknown(&format!("torch.{}{changed}", self.tag.name), self.shape.clone(), bytes)
+    }
+}
+
+/// Returns whether metadata of a folder may name a global.
+fn is_allowed(module: &str, name: &str) -> bool {
+    let module = module.replace("torch.distributed._shard.checkpoint", "torch.distributed.checkpoint");
+    match &*module {
+        "torch.distributed.checkpoint.metadata" => matches!(
+            name,
+            "Metadata"
+                | "TensorStorageMetadata"
+                | "BytesStorageMetadata"
+                | "TensorProperties"
+                | "ChunkStorageMetadata"
+                | "MetadataIndex"
+                | "StorageMeta"
+                | "_MEM_FORMAT_ENCODING"
+        ),
+        "torch.distributed._shard.sharded_tensor.metadata" => {
+            matches!(name, "TensorProperties" | "MEM_FORMAT_ENCODING")
+        }
+        "torch.distributed.checkpoint.filesystem" => matches!(name, "_StorageInfo" | "_StoragePrefix"),
+        "pathlib" | "pathlib._local" => {
+            matches!(name, "PosixPath" | "WindowsPath" | "PurePosixPath" | "PureWindowsPath")
+        }
+        _ => false,
+    }
+}
+
+/// Reads the metadata of a folder.
+pub(crate) fn read_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<SavedFolder> {
+    let len = file.file_len().unwrap_or_default();
+    let most = limits.headers();
+    if len > most {
+        return Err(ErrorKind::Limit { what: "length of the metadata in bytes", found: len, limit: most }.into());
+    }
+    let (value, heap) = read_strictly(&mut Input::new(file, 0, len), len, is_allowed)?;
+    let budget = len.saturating_mul(64).saturating_add(1 << 20);
+    let mut reader = FolderReader { heap: &heap, limits, left: budget, files: IndexMap::new() };
+    let mut folder = reader.folder(value)?;
+    folder.files = reader.files.into_keys().map(str::to_owned).collect();
+    // Files that only have copies are not needed.
+    folder.retain(&|_| true);
+    check_apart(&folder)?;
+    Ok(folder)
+}
+
+impl SavedFolder {
+    /// Keeps some of the values, and their files.
+    pub(crate) fn retain(&mut self, keeps: &dyn Fn(&str) -> bool) {
+        self.entries.retain(|name, _| keeps(name));
+        let (files, mut numbers) = (std::mem::take(&mut self.files), HashMap::new());
+        for item in self.entries.values_mut().flat_map(Saved::items_mut) {
+            let count = numbers.len();
+            item.file = *numbers.entry(item.file).or_insert_with_key(|file| {
+                self.files.push(files[*file].clone());
+                count
+            });
+        }
+    }
+
+    /// Returns all items.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.entries.values().flat_map(Saved::items)
+    }
+
+    /// Returns the name of a value in a file.
+    pub(crate) fn first_in(&self, file: usize) -> &str {
+        let is_in = |saved: &Saved| saved.items().any(|item| item.file == file);
+        self.entries.iter().find(|(_, saved)| is_in(saved)).map_or("", |(name, _)| name)
+    }
+}
+
+impl Saved {
+    fn items(&self) -> impl Iterator<Item = &Item> {
+        let (object, chunks) = match self {
+            Self::Object(item) => (Some(item), &[][..]),
+            Self::Tensor(tensor) => (None, &tensor.chunks[..]),
+        };
+        object.into_iter().chain(chunks.iter().map(|chunk| &chunk.item))
+    }
+
+    fn items_mut(&mut self) -> impl Iterator<Item = &mut Item> {
+        let (object, chunks) = match self {
+            Self::Object(item) => (Some(item), &mut [][..]),
+            Self::Tensor(tensor) => (None, &mut tensor.chunks[..]),
+        };
+        object.into_iter().chain(chunks.iter_mut().map(|chunk| &mut chunk.item))
+    }
+}
+
+struct FolderReader<'h> {
+    heap: &'h Heap,
+    limits: &'h Limits,
+    /// The remaining steps: a few bytes of a pickle can name a long value again.
+    left: u64,
+    /// The names of the files with items.
+    files: IndexMap<&'h str, ()>,
+}
+
+impl<'h> FolderReader<'h> {
+    /// The most attributes of an object.
+    const ATTRIBUTES: usize = 64;
+
+    fn folder(&mut self, value: PickleValue) -> Result<SavedFolder> {
+        self.expect(value, "Metadata")?;
+        let mut items: HashMap<(&str, Option<Shape>), Item> = HashMap::new();
+        if let Some(storage) = self.attribute(value, "storage_data")? {
+            for pair in self.dict("storage_data", storage)?.chunks_exact(2) {
+                self.expect(pair[0], "MetadataIndex")?;
+                let name = self.text_of(pair[0], "fqn")?;
+                let offset = match self.attribute(pair[0], "offset")? {
+                    Some(offset) => Some(self.size(offset)?),
+                    None => None,
+                };
+                let item = self.item(pair[1]).map_err(|error| error.in_tensor(name))?;
+                items.insert((name, offset), item);
+            }
+        }
+        let Some(saved) = self.attribute(value, "state_dict_metadata")? else {
+            return Err(malformed("the metadata has no `state_dict_metadata`"));
+        };
+        let mut entries = IndexMap::new();
+        let (mut count, most) = (0, self.limits.tensors);
+        for pair in self.dict("state_dict_metadata", saved)?.chunks_exact(2) {
+            let PickleValue::Text(name) = pair[0] else {
+                return Err(malformed(format!("a name is {}, but expected a string", pair[0].kind())));
+            };
+            let name = self.heap.text(name);
+            self.spend(name.len() as u64)?;
+            let entry = match self.class(pair[1]) {
+                Some("TensorStorageMetadata") => {
+                    let tensor = self.tensor(name, pair[1], &mut items);
+                    let tensor = tensor.map_err(|error| error.in_tensor(name))?;
+                    count += tensor.chunks.len() as u64;
+                    Saved::Tensor(tensor)
+                }
+                Some("BytesStorageMetadata") => match items.remove(&(name, None)) {
+                    Some(item) => Saved::Object(item),
+                    None => return Err(malformed("the metadata does not say where it is stored").in_tensor(name)),
+                },
+                _ => {
+                    let what = format!("its metadata is {}, but expected that of a tensor or of bytes", pair[1].kind());
+                    return Err(malformed(what).in_tensor(name));
+                }
+            };
+            count += 1;
+            if count > most {
+                return Err(ErrorKind::Limit { what: "number of tensors", found: count, limit: most }.into());
+            }
+            if entries.insert(name.to_owned(), entry).is_some() {
+                return Err(ErrorKind::DuplicateName { name: name.to_owned() }.into());
+            }
+        }
+        let version = match self.attribute(value, "version")? {
+            Some(PickleValue::Text(version)) => Some(self.heap.text(version).to_owned()),
+            _ => None,
+        };
+        Ok(SavedFolder { version, files: Vec::new(), entries })
+    }
+
+    /// Returns a tensor. Its items are taken.
+    fn tensor(
+        &mut self,
+        name: &'h str,
+        value: PickleValue,
+        items: &mut HashMap<(&'h str, Option<Shape>), Item>,
+    ) -> Result<SavedTensor> {
+        let Some(properties) = self.attribute(value, "properties")? else {
+            return Err(malformed("the metadata has no `properties`"));
+        };
+        let tag = self.dtype(properties)?;
+        let Some(size) = self.attribute(value, "size")? else { return Err(malformed("the metadata has no `size`")) };
+        let shape = self.size(size)?;
+        let Some(PickleValue::List(chunks)) = self.attribute(value, "chunks")? else {
+            return Err(malformed("the metadata has no list of `chunks`"));
+        };
+        let heap = self.heap;
+        let (mut found, mut places) = (Vec::new(), HashMap::new());
+        for &chunk in heap.values(chunks) {
+            self.spend(1)?;
+            self.expect(chunk, "ChunkStorageMetadata")?;
+            let [Some(offsets), Some(sizes)] = [self.attribute(chunk, "offsets")?, self.attribute(chunk, "sizes")?]
+            else {
+                return Err(malformed("a chunk has no `offsets` and `sizes`"));
+            };
+            let (offsets, sizes) = (self.size(offsets)?, self.size(sizes)?);
+            if sizes.dims().contains(&0) {
+                continue;
+            }
+            let key = (name, Some(offsets));
+            let item = match items.remove(&key) {
+                Some(item) => item,
+                // A copy of a chunk that was found.
+                None if places.get(&key.1) == Some(&sizes) => continue,
+                // Not all versions write the offset of a tensor in one chunk.
+                None => match items.remove(&(name, None)) {
+                    Some(item) => item,
+                    None => {
+                        let offsets = key.1.unwrap_or_default();
+                        return Err(malformed(format!(
+                            "the metadata does not say where the chunk at {offsets} is stored"
+                        )));
+                    }
+                },
+            };
+            let (_, Some(offsets)) = key else { continue };
+            places.insert(Some(offsets.clone()), sizes.clone());
+            found.push(SavedChunk { offsets, shape: sizes, item });
+        }
+        Ok(SavedTensor { tag, shape, chunks: found })
+    }
+
+    fn dtype(&mut self, properties: PickleValue) -> Result<&'static Tag> {
+        self.expect(properties, "TensorProperties")?;
+        let parts = self.parts(properties);
+        let dtype = match parts.last() {
+            Some(PickleValue::Tuple(state)) => self.heap.values(*state).first().copied(),
+            _ => self.attribute(properties, "dtype")?,
+        };
+        match dtype {
+            Some(PickleValue::Dtype(tag)) => Ok(tag),
+            other => Err(malformed(format!("the dtype is {}", other.map_or("missing", PickleValue::kind)))),
+        }
+    }
+
+    fn item(&mut self, value: PickleValue) -> Result<Item> {
+        self.expect(value, "_StorageInfo")?;
+        let path = self.text_of(value, "relative_path")?;
+        let file = match self.files.get_index_of(path) {
+            Some(file) => file,
+            None => self.files.insert_full(path, ()).0,
+        };
+        let [offset, length] = [self.number(value, "offset")?, self.number(value, "length")?];
+        let Some(end) = offset.checked_add(length) else {
+            return Err(malformed(format!("its item of {length} bytes at byte {offset} is longer than any file")));
+        };
+        let transforms = match self.attribute(value, "transform_descriptors")? {
+            None | Some(PickleValue::None) => None,
+            Some(list) => {
+                let names = list.container().map_or(&[][..], |i| self.heap.values(i));
+                self.spend(names.len() as u64)?;
+                let name = |name: &PickleValue| match *name {
+                    PickleValue::Text(name) => Short(self.heap.text(name)).to_string(),
+                    other => other.kind().to_owned(),
+                };
+                Some(names.iter().take(8).map(name).collect::<Vec<_>>().join(", ")).filter(|names| !names.is_empty())
+            }
+        };
+        Ok(Item { file, range: offset..end, transforms })
+    }
+
+    /// Returns the parts of an object: its arguments and its state.
+    fn parts(&self, object: PickleValue) -> &'h [PickleValue] {
+        match object {
+            PickleValue::Object(i) => self.heap.values(self.heap.objects[i as usize].parts),
+            _ => &[],
+        }
+    }
+
+    /// Returns an attribute of an object. `None` if it is missing or is `None`.
+    fn attribute(&mut self, object: PickleValue, name: &str) -> Result<Option<PickleValue>> {
+        for state in self.parts(object).iter().skip(1).step_by(2).rev() {
+            let PickleValue::Dict(state) = state else { continue };
+            let pairs = self.heap.values(*state);
+            if pairs.len() > 2 * Self::ATTRIBUTES {
+                return Err(malformed("an object of the metadata has too many attributes"));
+            }
+            let is_named =
+                |pair: &&[PickleValue]| matches!(pair[0], PickleValue::Text(key) if self.heap.text(key) == name);
+            if let Some(pair) = pairs.chunks_exact(2).rfind(is_named) {
+                return Ok(Some(pair[1]).filter(|value| !matches!(value, PickleValue::None)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the class of an object, without its module.
+    fn class(&self, value: PickleValue) -> Option<&'h str> {
+        let PickleValue::Object(i) = value else { return None };
+        self.heap.global_name(self.heap.objects[i as usize].class).rsplit('.').next()
+    }
+
+    /// Checks the class of an object.
+    fn expect(&mut self, value: PickleValue, class: &str) -> Result<()> {
+        self.spend(1)?;
+        match self.class(value) {
+            Some(found) if found == class => Ok(()),
+            found => {
+                let found = found.unwrap_or(value.kind());
+                Err(malformed(format!("the metadata has {found}, but expected `{class}`")))
+            }
+        }
+    }
+
+    fn dict(&self, name: &str, value: PickleValue) -> Result<&'h [PickleValue]> {
+        match value {
+            PickleValue::Dict(i) => Ok(self.heap.values(i)),
+            other => Err(malformed(format!("`{name}` is {}, but expected a dict", other.kind()))),
+        }
+    }
+
+    fn text_of(&mut self, object: PickleValue, name: &str) -> Result<&'h str> {
+        match self.attribute(object, name)? {
+            Some(PickleValue::Text(text)) => {
+                let text = self.heap.text(text);
+                self.spend(text.len() as u64)?;
+                Ok(text)
+            }
+            other => {
+                let found = other.map_or("missing", PickleValue::kind);
+                Err(malformed(format!("`{name}` is {found}, but expected a string")))
+            }
+        }
+    }
+
+    fn number(&mut self, object: PickleValue, name: &'static str) -> Result<u64> {
+        match self.attribute(object, name)? {
+            Some(PickleValue::Int(number)) => u64::try_from(number).map_err(|_| {
+                let expected = "0 or more".to_owned();
+                ErrorKind::BadNumber { what: name, found: number.into(), expected }.into()
+            }),
+            other => {
+                let found = other.map_or("missing", PickleValue::kind);
+                Err(malformed(format!("`{name}` is {found}, but expected an integer")))
+            }
+        }
+    }
+
+    /// Returns the dims of a `torch.Size`.
+    fn size(&mut self, value: PickleValue) -> Result<Shape> {
+        let Some(dims) = value.container().filter(|_| !matches!(value, PickleValue::Dict(_))) else {
+            return Err(malformed(format!("a size is {}, but expected a tuple", value.kind())));
+        };
+        let dims = self.heap.values(dims);
+        self.spend(dims.len() as u64)?;
+        if dims.len() as u64 > self.limits.rank {
+            let (found, limit) = (dims.len() as u64, self.limits.rank);
+            return Err(ErrorKind::Limit { what: "rank", found, limit }.into());
+        }
+        let dim = |dim: &PickleValue| match *dim {
+            PickleValue::Int(dim) => usize::try_from(dim).map_err(|_| {
+                let expected = "0 or more".to_owned();
+                Error::new(ErrorKind::BadNumber { what: "dim", found: dim.into(), expected })
+            }),
+            other => Err(malformed(format!("a dim is {}, but expected an integer", other.kind()))),
+        };
+        dims.iter().map(dim).collect()
+    }
+
+    fn spend(&mut self, steps: u64) -> Result<()> {
+        let left = self.left.checked_sub(steps);
+        self.left = left.ok_or_else(|| malformed("the metadata names long values too often"))?;
+        Ok(())
+    }
+}
+
+/// Checks that no two items share bytes, so that reading all of them takes no longer than reading the files.
+fn check_apart(folder: &SavedFolder) -> Result<()> {
+    let mut items: Vec<(&Item, &str)> = Vec::new();
+    for (name, saved) in &folder.entries {
+        items.extend(saved.items().map(|item| (item, &**name)));
+    }
+    items.sort_unstable_by_key(|(item, _)| (item.file, item.range.start, item.range.end));
+    for pair in items.windows(2) {
+        let ((one, first), (two, second)) = (pair[0], pair[1]);
+        if one.file == two.file && two.range.start < one.range.end {
+            let (first, file) = (Short(first), Short(&folder.files[one.file]));
+            let what = format!("its item at byte {} of `{file}` is also a part of `{first}`", two.range.start);
+            return Err(malformed(what).in_tensor(second));
+        }
+    }
+    Ok(())
+}
+
+/// Calls `take` with the header, the range in the file and the codec of the tensor in an item.
+pub(crate) fn read_tensor(
+    file: &mut dyn ReadAt,
+    (name, tensor, chunk): (&str, &SavedTensor, &SavedChunk),
+    limits: &Limits,
+    warnings: &mut Vec<Warning>,
+) -> Result<(TensorInfo, Range<u64>, Option<Codec>)> {
+    let Item { range, .. } = &chunk.item;
+    let contents = contents(file, range, name, limits)?;
+    if contents.tensors.pushed() == 0 || contents.tensors.name(0) != name {
+        return Err(malformed("its item is not a tensor").at(range.start));
+    }
+    let entry = contents.tensors.entry(0);
+    check_item(&entry, tensor, chunk).map_err(|error| error.at(range.start))?;
+    warnings.extend(contents.warnings.into_iter().map(|warning| Warning { offset: None, ..warning }));
+    let Range { start, end } = entry.range();
+    let codec = entry.any_codec().cloned();
+    Ok((entry.info().clone(), range.start + start..range.start + end, codec))
+}
+
+/// Compares the tensor of an item with the metadata.
+fn check_item(entry: &Entry<'_>, tensor: &SavedTensor, chunk: &SavedChunk) -> Result<()> {
+    let info = entry.info();
+    let is_alike = match info.unknown_dtype() {
+        Some(tag) => tag.strip_prefix("torch.").is_some_and(|tag| tag.split(' ').next() == Some(tensor.tag.name)),
+        None => Some(info.dtype) == tensor.tag.dtype,
+    };
+    if !is_alike {
+        let found = TensorInfo { layout: Layout::RowMajor, ..info.clone() };
+        let found = info.unknown_dtype().map_or_else(|| found.dtype.to_string(), str::to_owned);
+        return Err(malformed(format!(
+            "its item has the dtype {found}, but the metadata says torch.{}",
+            tensor.tag.name
+        )));
+    }
+    if info.shape != chunk.shape {
+        return Err(malformed(format!("its item has the shape {}, but the metadata says {}", info.shape, chunk.shape)));
+    }
+    Ok(())
+}
+
+/// Reads a number or a text. Anything else is opaque.
+pub(crate) fn read_object(file: &mut dyn ReadAt, name: &str, item: &Item, limits: &Limits) -> Result<ItemContents> {
+    if item.transforms.is_some() {
+        return Ok(ItemContents::Opaque);
+    }
+    let Checkpoint { tensors, mut metadata, warnings } = contents(file, &item.range, name, limits)?;
+    let is_one = tensors.pushed() == 0 && warnings.is_empty() && metadata.len() == 1;
+    Ok(match metadata.swap_remove(name).filter(|_| is_one) {
+        Some(text) => ItemContents::Text(text),
+        None => ItemContents::Opaque,
+    })
+}
+
+/// Reads the archive of an item.
+fn contents(file: &mut dyn ReadAt, range: &Range<u64>, name: &str, limits: &Limits) -> Result<Checkpoint> {
+    // A pickle of a few bytes could ask for a gigabyte, and there are many.
+    let shared = (range.end - range.start).saturating_mul(64).saturating_add(4 << 10);
+    let limits = limits.clone().shared(limits.headers().min(shared));
+    let read = read_archive(&mut Section::new(file, range.clone()), Some(name), &limits);
+    read.map(|(contents, _)| contents).map_err(|error| error.moved_by(range.start).at(range.start))
+}

@@ -1,0 +1,585 @@
+//! Folders that trainers save with `torch.distributed.checkpoint`.
+//!
+//! `tests/interop/torch_folders.py` made the folders in `tests/fixtures/dcp`, with PyTorch 2.13 and, of `old_2`, with 1.13. It
+//! says what PyTorch reads from them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ndarray::{Array2, array};
+use serde::Deserialize;
+use tensorfile::file::Backend;
+use tensorfile::file::load_tensor;
+use tensorfile::report::WarningKind;
+use tensorfile::{
+    Category, Dtype, ErrorKind, File, Layout, Limits, OpenOptions, Shape, Tensor, TensorFile, TensorInfo, TensorMap,
+};
+
+use crate::formats::pytorch::{halves, row_major};
+use crate::support::dcp_writer::{self, Chunk, Entry, Item, Pickle, number_item, tensor_item};
+use crate::support::memory::peak;
+use crate::support::{hex, message, root};
+
+fn fixture(name: &str) -> PathBuf {
+    root().join("tests/fixtures/dcp").join(name)
+}
+
+/// A line of `expected.jsonl`.
+#[derive(Deserialize, Debug)]
+pub struct Described {
+    pub folder: String,
+    /// The dtype, the shape and the elements as hexadecimal digits, by name.
+    tensors: BTreeMap<String, (String, Vec<usize>, String)>,
+    metadata: BTreeMap<String, String>,
+    opaque: Vec<String>,
+}
+
+/// Returns the folders of a file `expected.jsonl`.
+pub fn described(path: &Path) -> Vec<Described> {
+    fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Compares all ways of reading a folder with what PyTorch reads.
+pub fn compare(path: &Path, described: &Described) {
+    let Described { folder, tensors, metadata, opaque } = described;
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let file = OpenOptions::new().backend(backend).open(path).unwrap();
+        let found: BTreeMap<_, _> = file.metadata().unwrap().entries.into_iter().collect();
+        let of_torch = |(name, _): &(String, String)| name != "format" && name != "DCP_VERSION";
+        assert_eq!(found.into_iter().filter(of_torch).collect::<BTreeMap<_, _>>(), *metadata, "{folder}");
+        let mut names: Vec<&str> = file.tensors().map(|tensor| tensor.name()).collect();
+        let mut expected_names: Vec<&str> = tensors.keys().chain(opaque).map(String::as_str).collect();
+        names.sort_unstable();
+        expected_names.sort_unstable();
+        assert_eq!(names, expected_names, "{folder}");
+        for name in opaque {
+            let tensor = file.tensor(name).unwrap();
+            assert_eq!((tensor.layout(), &tensor.as_bytes()[..4]), (&Layout::Blob, &b"PK\x03\x04"[..]), "{name}");
+        }
+        let map: TensorMap = file.load().unwrap();
+        let plan = file.read_plan().all().unwrap().finish().unwrap();
+        let mut memory = vec![0; plan.bytes()];
+        plan.read_into(&mut memory).unwrap();
+        assert!(plan.spans().iter().all(|span| span.end <= file.file_bytes() + file.shards().len() as u64));
+        for (name, (dtype, shape, elements)) in tensors {
+            let info = TensorInfo::new(dtype.parse::<Dtype>().unwrap(), shape.clone());
+            let expected = Tensor::new(info, &hex(elements)).unwrap();
+            let tensor = file.get(name).unwrap();
+            assert_eq!(row_major(&tensor.read().unwrap()), expected, "{folder}: {name}");
+            assert_eq!(row_major(&map[name.as_str()]), expected, "{folder}: {name}");
+            assert_eq!(row_major(&load_tensor(path, name).unwrap()), expected, "{folder}: {name}");
+            let mut written = Vec::new();
+            tensor.write_row_major_to(&mut written).unwrap();
+            assert_eq!(written, expected.as_bytes(), "{folder}: {name}");
+            let piece = plan.pieces().iter().find(|piece| piece.name() == name).unwrap();
+            assert_eq!(memory[piece.range()], *expected.as_bytes(), "{folder}: {name}");
+            #[cfg(feature = "digest")]
+            assert_eq!(
+                tensor.digest().unwrap(),
+                tensorfile::digest::Digest::new(&expected.as_view()),
+                "{folder}: {name}"
+            );
+            let ranges: Vec<_> = shape.iter().map(|dim| dim / 2..*dim).collect();
+            assert_eq!(tensor.slice(&ranges).unwrap(), halves(&expected), "{folder}: {name}");
+            let part = file.read_plan().slice(name, &ranges).unwrap().finish().unwrap();
+            let mut memory = vec![0; part.bytes()];
+            part.read_into(&mut memory).unwrap();
+            assert_eq!(memory, halves(&expected).as_bytes(), "{folder}: {name}");
+            let is_whole = tensor.places().len() == 1 && !tensor.is_encoded() && tensor.dtype() != Dtype::Bool;
+            match tensor.view() {
+                Ok(view) => assert_eq!(row_major(&view.to_tensor()), expected, "{folder}: {name}"),
+                Err(error) => assert!(!is_whole || backend == Backend::Positioned, "{folder}: {error}"),
+            }
+        }
+        file.check_other_checksums().unwrap();
+    }
+}
+
+#[test]
+fn reads_what_pytorch_reads() {
+    let folders = described(&fixture("expected.jsonl"));
+    assert_eq!(folders.len(), 4);
+    for described in folders {
+        compare(&fixture(&described.folder), &described);
+    }
+}
+
+#[test]
+fn a_struct_is_loaded_from_chunks() {
+    #[derive(TensorFile)]
+    #[tensor(allow_unknown)]
+    struct Model {
+        rows: Array2<f32>,
+        twice: Array2<f32>,
+    }
+
+    let file = File::open(fixture("sharded_4")).unwrap();
+    let model: Model = file.load().unwrap();
+    let expected = Array2::from_shape_fn((7, 5), |(row, column)| (row * 5 + column) as f32 * 0.5);
+    assert_eq!((model.rows, model.twice.dim()), (expected, (9, 2)));
+    assert!(file.report::<Model>().is_ok());
+    let (rows, plain) = (file.get("rows").unwrap(), file.get("plain").unwrap());
+    assert_eq!((rows.places().len(), rows.path(), rows.range()), (4, file.path(), 0..140));
+    assert_eq!((plain.places().len(), plain.path()), (1, plain.places()[0].0));
+    assert_eq!(file.shards().len(), 4);
+    assert_eq!(
+        message(rows.view()),
+        "pytorch: tensor `rows`: cannot borrow from a tensor that is in several chunks; read the tensor"
+    );
+    let mut bytes = [0; 7];
+    rows.read_at(17, &mut bytes).unwrap();
+    assert_eq!(bytes, rows.read().unwrap().as_bytes()[17..24]);
+}
+
+/// A folder of two files: `a` is rows 0 and 1 in one, and row 2 in the other, `b` a plain vector, and `step` a number.
+struct Saved {
+    folder: tempfile::TempDir,
+    entries: Vec<(String, Entry)>,
+}
+
+impl Saved {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = [Vec::new(), Vec::new()];
+        let mut item = |file: usize, bytes: &[u8]| {
+            let offset = files[file].len() as u64;
+            files[file].extend_from_slice(bytes);
+            Item { path: format!("__{file}_0.distcp"), offset, length: bytes.len() as u64, transforms: Vec::new() }
+        };
+        let entries = vec![
+            ("step".to_owned(), Entry::Object(item(0, &number_item(7)))),
+            (
+                "a".to_owned(),
+                Entry::Tensor(
+                    "int32",
+                    vec![3, 2],
+                    vec![
+                        Chunk { offsets: vec![0, 0], sizes: vec![2, 2], item: item(0, &ints(&[0, 1, 2, 3], &[2, 2])) },
+                        Chunk { offsets: vec![2, 0], sizes: vec![1, 2], item: item(1, &ints(&[4, 5], &[1, 2])) },
+                    ],
+                ),
+            ),
+            (
+                "b".to_owned(),
+                Entry::Tensor(
+                    "int32",
+                    vec![3],
+                    vec![Chunk { offsets: vec![0], sizes: vec![3], item: item(1, &ints(&[6, 7, 8], &[3])) }],
+                ),
+            ),
+        ];
+        for (i, bytes) in files.iter().enumerate() {
+            fs::write(folder.path().join(format!("__{i}_0.distcp")), bytes).unwrap();
+        }
+        Self { folder, entries }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn tensor(&mut self, name: &str) -> (&mut &'static str, &mut Vec<u64>, &mut Vec<Chunk>) {
+        match self.entries.iter_mut().find(|(own, _)| own == name) {
+            Some((_, Entry::Tensor(dtype, shape, chunks))) => (dtype, shape, chunks),
+            _ => panic!("{name}"),
+        }
+    }
+
+    fn write(&self) {
+        fs::write(self.path().join(".metadata"), dcp_writer::metadata(&self.entries, b"N")).unwrap();
+    }
+
+    /// Opens the folder. An error has no paths before names of files.
+    fn open(&self) -> Result<File, String> {
+        self.write();
+        let opened = File::open(self.path()).map_err(|error| error.to_string());
+        opened.map_err(|error| {
+            let folder = format!("{}/", self.path().display());
+            error.replace(&folder, "")
+        })
+    }
+}
+
+/// Returns an item of 32-bit integers.
+fn ints(numbers: &[i32], shape: &[u64]) -> Vec<u8> {
+    let strides: Vec<u64> = (0..shape.len()).map(|dim| shape[dim + 1..].iter().product()).collect();
+    let (mut bytes, after) = tensor_item("IntStorage", 4, shape, &strides);
+    bytes.extend(numbers.iter().flat_map(|number| number.to_le_bytes()));
+    bytes.extend(after);
+    bytes
+}
+
+#[test]
+fn a_folder_of_the_writer_of_tests_is_read() {
+    let saved = Saved::new();
+    let file = saved.open().unwrap();
+    assert_eq!(file.array::<i32, _>("a").unwrap(), array![[0, 1], [2, 3], [4, 5]]);
+    assert_eq!(file.array::<i32, _>("b").unwrap(), array![6, 7, 8]);
+    assert_eq!(file.metadata().unwrap().entries["step"], "7");
+    assert_eq!(File::open(saved.path().join(".metadata")).unwrap().len(), 2);
+}
+
+#[test]
+fn chunks_must_tile_their_tensor() {
+    type Change<'c> = &'c dyn Fn(&mut Vec<u64>, &mut Vec<Chunk>);
+    let cases: [(Change<'_>, &str); 6] = [
+        (&|_, chunks| drop(chunks.remove(1)), "no chunk has the elements [2..3, 0..2]"),
+        (&|shape, _| shape[0] = 4, "no chunk has the elements [3..4, 0..2]"),
+        (&|shape, chunks| (shape[0], chunks[1].offsets[0]) = (2, 1), "two chunks have the elements [1..2, 0..2]"),
+        (&|shape, _| shape[0] = 2, "a chunk of [1, 2] at [2, 0] is not within the shape [2, 2]"),
+        (&|_, chunks| chunks[1].offsets = vec![2], "a chunk of [1, 2] at [2] is not within the shape [3, 2]"),
+        (&|_, chunks| chunks.clear(), "no chunk has the elements [0..3, 0..2]"),
+    ];
+    for (change, expected) in cases {
+        let mut saved = Saved::new();
+        let (_, shape, chunks) = saved.tensor("a");
+        change(shape, chunks);
+        let expected = format!(".metadata: pytorch: tensor `a`: {expected}");
+        assert_eq!(saved.open().unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn a_copy_of_a_chunk_is_read_once() {
+    let mut saved = Saved::new();
+    let (_, _, chunks) = saved.tensor("a");
+    chunks.push(chunks[0].clone());
+    let file = saved.open().unwrap();
+    assert_eq!(file.array::<i32, _>("a").unwrap(), array![[0, 1], [2, 3], [4, 5]]);
+    assert_eq!(file.get("a").unwrap().places().len(), 2);
+}
+
+#[test]
+fn items_are_compared_with_the_metadata() {
+    type Change<'c> = &'c dyn Fn(&mut Saved);
+    let cases: [(Change<'_>, &str); 9] = [
+        (
+            &|saved| *saved.tensor("b").0 = "float32",
+            "tensor `b`: its item has the dtype i32, but the metadata says torch.float32 (at byte {b} of __1_0.distcp)",
+        ),
+        (
+            &|saved| {
+                saved.tensor("b").2[0].sizes[0] = 4;
+                saved.tensor("b").1[0] = 4;
+            },
+            "tensor `b`: its item has the shape [3], but the metadata says [4] (at byte {b} of __1_0.distcp)",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item.length += 1,
+            "tensor `b`: needs {more} more bytes, but the file has {len} left (at byte {b} of __1_0.distcp)",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item.offset += 1,
+            "tensor `b`: needs {len} more bytes, but the file has {less} left (at byte {next} of __1_0.distcp)",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item.length -= 1,
+            "tensor `b`: the zip archive is damaged: it ends within a record (at byte {end} of __1_0.distcp)",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item = saved.tensor("a").2[1].item.clone(),
+            "tensor `b`: its item at byte 0 of `__1_0.distcp` is also a part of `a`",
+        ),
+        (
+            &|saved| {
+                let Entry::Object(item) = saved.entries[0].1.clone() else { panic!("it is a number") };
+                saved.entries.remove(0);
+                saved.tensor("b").2[0].item = item;
+            },
+            "tensor `b`: its item is not a tensor (at byte 0 of __0_0.distcp)",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item.path = "../__1_0.distcp".to_owned(),
+            "tensor `b`: it is said to be in `../__1_0.distcp`, which is not the name of a file next to the metadata",
+        ),
+        (
+            &|saved| saved.tensor("b").2[0].item.path = "/etc/passwd".to_owned(),
+            "tensor `b`: it is said to be in `/etc/passwd`, which is not the name of a file next to the metadata",
+        ),
+    ];
+    for (change, expected) in cases {
+        let mut saved = Saved::new();
+        let Item { offset, length, .. } = saved.tensor("b").2[0].item.clone();
+        change(&mut saved);
+        let mut expected = format!(".metadata: pytorch: {expected}");
+        for (name, number) in [
+            ("{b}", offset),
+            ("{next}", offset + 1),
+            ("{end}", offset + length - 22),
+            ("{len}", length),
+            ("{more}", length + 1),
+            ("{less}", length - 1),
+        ] {
+            expected = expected.replace(name, &number.to_string());
+        }
+        assert_eq!(saved.open().unwrap_err(), expected);
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_a_tensor_in_it() {
+    let saved = Saved::new();
+    saved.write();
+    fs::remove_file(saved.path().join("__1_0.distcp")).unwrap();
+    let error = File::open(saved.path()).unwrap_err();
+    assert!(error.is_not_found());
+    assert_eq!(
+        error.without_path().to_string(),
+        "__1_0.distcp: No such file or directory (os error 2); the metadata says that `a` is in it; the process that saves \
+         it did not finish, or it was not copied"
+    );
+}
+
+#[test]
+fn items_that_an_extension_changed_are_unknown() {
+    let mut saved = Saved::new();
+    saved.tensor("a").2[1].item.transforms = vec!["stream.zstd".to_owned()];
+    saved.tensor("b").2[0].item.transforms = vec!["stream.zstd".to_owned(), "x".to_owned()];
+    let file = saved.open().unwrap();
+    assert_eq!(file.get("a").unwrap().info().unknown_dtype(), Some("torch.int32 (stream.zstd)"));
+    let b = file.get("b").unwrap();
+    assert_eq!((b.info().unknown_dtype(), b.shape()), (Some("torch.int32 (stream.zstd, x)"), &Shape::from([3])));
+    assert_eq!(b.payload_bytes(), b.read().unwrap().as_bytes().len() as u64);
+    let warnings = file.warnings().unwrap();
+    assert!(warnings.iter().any(|warning| warning.kind == WarningKind::UnknownDtype), "{warnings:?}");
+}
+
+#[test]
+fn metadata_that_would_run_something_is_refused_by_name() {
+    let call = |module: &str, name: &str| {
+        let mut call = Pickle(Vec::new());
+        call.global(module, name).op(b"(").text("touch x").op(b"tR");
+        call.0
+    };
+    for (module, name, shown) in [
+        ("posix", "system", "posix.system"),
+        ("os", "system", "os.system"),
+        ("__builtin__", "eval", "builtins.eval"),
+        ("torch.distributed.checkpoint.metadata", "eval", "torch.distributed.checkpoint.metadata.eval"),
+        ("torch.distributed.checkpoint.filesystem", "os.system", "torch.distributed.checkpoint.filesystem.os.system"),
+    ] {
+        let saved = Saved::new();
+        fs::write(saved.path().join(".metadata"), dcp_writer::metadata(&saved.entries, &call(module, name))).unwrap();
+        let error = File::open(saved.path()).unwrap_err();
+        assert_eq!(error.category(), Category::File);
+        let text = error.to_string();
+        let expected = format!(
+            "the pickle names `{shown}`, which no such metadata has; PyTorch would run it, so the file is refused (at byte "
+        );
+        assert!(text.contains(&expected), "{text}");
+    }
+    // An item is not refused, as nothing in it is run. It is opaque.
+    let mut saved = Saved::new();
+    let mut pickle = Pickle::new();
+    pickle.op(&call("os", "system")).op(b".");
+    let (mut item, after) = dcp_writer::archive(&pickle.0, 0);
+    item.extend(after);
+    let length = item.len() as u64;
+    fs::write(saved.path().join("__2_0.distcp"), item).unwrap();
+    let item = Item { path: "__2_0.distcp".to_owned(), offset: 0, length, transforms: Vec::new() };
+    saved.entries.push(("c".to_owned(), Entry::Object(item)));
+    assert_eq!(*saved.open().unwrap().tensor("c").unwrap().layout(), Layout::Blob);
+}
+
+#[test]
+fn damaged_metadata_is_an_error_and_takes_little_memory() {
+    let saved = Saved::new();
+    saved.write();
+    let path = saved.path().join(".metadata");
+    let good = fs::read(&path).unwrap();
+    let mut read = 0;
+    for i in 0..good.len() {
+        let mut bytes = good.clone();
+        match i % 4 {
+            0 => bytes.truncate(i),
+            1 => bytes[i] = 0xff,
+            _ => bytes[i] ^= 1,
+        }
+        fs::write(&path, bytes).unwrap();
+        let (opened, held) = peak(|| File::open(saved.path()).and_then(|file| file.load::<TensorMap>()));
+        assert!(held < 4 << 20, "{held} bytes at {i}");
+        read += usize::from(opened.is_ok());
+    }
+    // Names, and what is not read.
+    assert!((1..good.len() / 2).contains(&read), "{read} of {}", good.len());
+    // Of an item, too.
+    fs::write(&path, good).unwrap();
+    let path = saved.path().join("__1_0.distcp");
+    let good = fs::read(&path).unwrap();
+    for i in 0..good.len() {
+        let mut bytes = good.clone();
+        bytes[i] ^= 0xff;
+        fs::write(&path, bytes).unwrap();
+        let (opened, held) = peak(|| File::open(saved.path()).and_then(|file| file.load::<TensorMap>()));
+        assert!(held < 4 << 20, "{held} bytes at {i}");
+        drop(opened);
+    }
+}
+
+/// Returns metadata whose only tensor has these chunks: `ops` puts the list on the stack.
+fn with_chunks(ops: &[u8]) -> Vec<u8> {
+    let mut pickle = Pickle::new();
+    pickle.object(dcp_writer::METADATA, "Metadata").text("state_dict_metadata").op(b"}(").text("a");
+    pickle.object(dcp_writer::METADATA, "TensorStorageMetadata").text("properties");
+    pickle.object(dcp_writer::METADATA, "TensorProperties").text("dtype").global("torch", "int8").built();
+    pickle.text("size").size(&[1]).text("chunks").op(ops).built().op(b"u").built().op(b".");
+    pickle.0
+}
+
+#[test]
+fn bombs_are_refused_in_no_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".metadata");
+    // Lists in lists, each twice in the next one.
+    let mut doubled = Pickle(b"]".to_vec());
+    (0..64).for_each(|_| _ = doubled.op(b"2\x862"));
+    // An object with very many attributes, asked for very often.
+    let mut attributes = Pickle(Vec::new());
+    attributes.op(b"](}(");
+    (0..50_000).for_each(|i| _ = attributes.int(i).int(i));
+    attributes.op(b"uq\x000");
+    (0..50_000).for_each(|_| _ = attributes.global(dcp_writer::METADATA, "ChunkStorageMetadata").op(b")\x81h\0b"));
+    attributes.op(b"e");
+    // A size with very many dims.
+    let mut dims = Pickle(Vec::new());
+    dims.op(b"](").object(dcp_writer::METADATA, "ChunkStorageMetadata").text("offsets").op(b"(");
+    (0..100_000).for_each(|i| _ = dims.int(i));
+    dims.op(b"tq\0").text("sizes").op(b"h\0").built().op(b"e");
+    for (ops, expected) in [
+        (&doubled.0, "the metadata has no list of `chunks`"),
+        (&attributes.0, "an object of the metadata has too many attributes"),
+        (&dims.0, "rank is 100000, but the limit is 255"),
+    ] {
+        fs::write(&path, with_chunks(ops)).unwrap();
+        let start = std::time::Instant::now();
+        let error = File::open(folder.path()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+        assert!(start.elapsed().as_secs() < 5, "{expected}: {:?}", start.elapsed());
+    }
+    let saved = Saved::new();
+    saved.write();
+    let limits = OpenOptions::new().limits(Limits::new().tensors(4));
+    let error = limits.open(saved.path()).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { found: 6, limit: 4, .. }), "{error}");
+}
+
+#[test]
+fn a_slice_reads_only_its_chunks() {
+    let saved = Saved::new();
+    saved.write();
+    // A mapped file must not be cut off.
+    let file = OpenOptions::new().backend(Backend::Positioned).open(saved.path()).unwrap();
+    let spans = |ranges: &[std::ops::Range<usize>]| {
+        let plan = file.read_plan().slice("a", ranges).unwrap().finish().unwrap();
+        plan.bytes_read()
+    };
+    assert_eq!(spans(&[0..3, 0..2]), 24);
+    assert_eq!(spans(&[2..3, 0..2]), 8);
+    assert_eq!(spans(&[2..3, 1..2]), 4);
+    assert_eq!(spans(&[1..3, 0..1]), 8);
+    // The other file may be damaged.
+    let path = saved.path().join("__0_0.distcp");
+    fs::File::options().write(true).open(&path).unwrap().set_len(10).unwrap();
+    let part = file.slice("a", &[2..3, 0..2]).unwrap();
+    assert_eq!(part.array::<i32>().unwrap(), array![[4, 5]].into_dyn());
+    let error = file.slice("a", &[1..3, 0..2]).unwrap_err();
+    assert_eq!((error.tensor(), error.shard()), (Some("a"), Some(&*path)), "{error}");
+}
+
+#[test]
+fn files_of_processes_must_fit() {
+    let copy = || {
+        let folder = tempfile::tempdir().unwrap();
+        for entry in fs::read_dir(fixture("hugging_face_4")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+        }
+        folder
+    };
+    let name = |i: usize| format!("shard-{i:05}-model-00001-of-00001.safetensors");
+    let folder = copy();
+    fs::remove_file(folder.path().join(name(2))).unwrap();
+    let error = File::open(folder.path()).unwrap_err();
+    assert_eq!(
+        error.without_path().to_string(),
+        "safetensors: tensor `blocks`: no chunk has the elements [0..3, 3..6]"
+    );
+    // A file by itself has the chunks of a process, as before.
+    assert_eq!(*File::open(folder.path().join(name(1))).unwrap().get("rows").unwrap().shape(), [2, 5]);
+    let folder = copy();
+    let path = folder.path().join(name(2));
+    let bytes = fs::read(&path).unwrap();
+    let at = bytes.windows(13).position(|bytes| bytes == b"saved_offsets").unwrap();
+    let mut broken = bytes.clone();
+    broken[at] = b'x';
+    fs::write(&path, broken).unwrap();
+    let error = File::open(folder.path()).unwrap_err();
+    let text = error.without_path().to_string();
+    assert!(text.contains("`DCP_SHARDING_INFO` has no `saved_offsets` of "), "{text}");
+}
+
+#[test]
+fn tensors_of_ten_thousand_chunks_are_read() {
+    // Each chunk is an item of its own, as of as many processes.
+    let (folder, rows) = (tempfile::tempdir().unwrap(), 10_000);
+    let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
+    for row in 0..rows {
+        let (offset, item) = (bytes.len() as u64, ints(&[row as i32, -1], &[1, 2]));
+        bytes.extend(&item);
+        let item = Item { path: "__0_0.distcp".to_owned(), offset, length: item.len() as u64, transforms: Vec::new() };
+        chunks.push(Chunk { offsets: vec![row, 0], sizes: vec![1, 2], item });
+    }
+    fs::write(folder.path().join("__0_0.distcp"), bytes).unwrap();
+    let entries = [("a".to_owned(), Entry::Tensor("int32", vec![rows, 2], chunks))];
+    fs::write(folder.path().join(".metadata"), dcp_writer::metadata(&entries, b"N")).unwrap();
+    let file = File::open(folder.path()).unwrap();
+    let array: Array2<i32> = file.array("a").unwrap();
+    assert!(array.rows().into_iter().zip(0..).all(|(row, i)| row == array![i, -1]));
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn folders_are_read_from_a_server() {
+    use crate::support::server::Server;
+
+    let server = Server::new();
+    for entry in fs::read_dir(fixture("sharded_4")).unwrap() {
+        let entry = entry.unwrap();
+        server.put(&format!("/run/{}", entry.file_name().display()), fs::read(entry.path()).unwrap());
+    }
+    let local: TensorMap = File::open(fixture("sharded_4")).unwrap().load().unwrap();
+    for path in ["/run/.metadata", "/run/"] {
+        let file = File::open(server.url(path)).unwrap();
+        assert_eq!(file.load::<TensorMap>().unwrap(), local);
+        let mut written = Vec::new();
+        file.get("columns").unwrap().write_row_major_to(&mut written).unwrap();
+        assert_eq!(written, local["columns"].as_bytes());
+        assert_eq!(file.metadata().unwrap().entries["step"], "7");
+    }
+    assert_eq!(load_tensor(server.url("/run/.metadata"), "rows").unwrap(), local["rows"]);
+    let url = server.url("/half/.metadata");
+    server.put("/half/.metadata", fs::read(fixture("sharded_4/.metadata")).unwrap());
+    let error = File::open(&url).unwrap_err().to_string();
+    assert!(error.contains("; the metadata says that `") && error.contains("did not finish"), "{error}");
+
+    // Rows that are longer than what is read of a file when it is opened.
+    const ROW: u32 = 20_000;
+    let (mut chunks, row) = (Vec::new(), u64::from(ROW));
+    for rank in 0..2_u32 {
+        let numbers: Vec<i32> = (0..2 * ROW).map(|i| (i * (rank + 1)).cast_signed()).collect();
+        let item = ints(&numbers, &[2, row]);
+        let path = format!("__{rank}_0.distcp");
+        server.put(&format!("/long/{path}"), &item[..]);
+        let item = Item { path, offset: 0, length: item.len() as u64, transforms: Vec::new() };
+        chunks.push(Chunk { offsets: vec![u64::from(2 * rank), 0], sizes: vec![2, row], item });
+    }
+    let entries = [("a".to_owned(), Entry::Tensor("int32", vec![4, row], chunks))];
+    let file = File::open(server.put("/long/.metadata", dcp_writer::metadata(&entries, b"N"))).unwrap();
+    server.take_seen();
+    let slice = file.slice("a", &[3..4, 0..ROW as usize]).unwrap();
+    assert!(slice.array::<i32>().unwrap().iter().copied().eq((ROW..2 * ROW).map(|i| (2 * i).cast_signed())));
+    let asked: Vec<_> = server.take_seen().into_iter().map(|seen| (seen.target.clone(), seen.len())).collect();
+    assert_eq!(asked, [("/long/__1_0.distcp".to_owned(), 4 * ROW as usize)]);
+    assert_eq!(file.load::<TensorMap>().unwrap()["a"], file.tensor("a").unwrap());
+}
