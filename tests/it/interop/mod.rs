@@ -3,6 +3,8 @@
 
 #[cfg(all(feature = "cloud", feature = "safetensors"))]
 mod cloud;
+#[cfg(all(feature = "pytorch", feature = "safetensors"))]
+mod dcp;
 #[cfg(feature = "digest")]
 mod digest;
 #[cfg(feature = "gguf")]
