@@ -370,6 +370,24 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let shards: HashSet<PathBuf> =
         indexes.filter_map(|path| options().open(path).ok()).flat_map(|file| file.shards().to_vec()).collect();
     files.retain(|path| !shards.contains(path));
+    // Trainers save other files next to the folder's metadata, which stands for the files of all processes.
+    let metadata = folder.join(".metadata");
+    let is_pickle = |path: &Path| {
+        let mut begin = [0];
+        fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok() && begin == [0x80])
+    };
+    if metadata.is_file() && is_pickle(&metadata) {
+        files.push(metadata);
+    }
+    let is_of_process =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"shard-"));
+    if files.iter().any(is_of_process)
+        && let Ok(file) = options().open(folder)
+        && file.path() == Some(folder)
+    {
+        files.retain(|path| !file.shards().contains(path));
+        files.push(folder.to_owned());
+    }
     if files.is_empty() {
         // The file of a checkpoint may have an ambiguous extension.
         files.extend(options().open(folder).ok().and_then(|file| file.path().map(Path::to_owned)));

@@ -13,6 +13,7 @@ mod cloud;
 mod codegen;
 mod convert;
 mod datasets;
+mod dcp;
 mod diff;
 mod edit;
 mod every_command;

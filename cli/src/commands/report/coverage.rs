@@ -44,9 +44,9 @@ impl Coverage {
         }
         let mut payloads = vec![Vec::new(); file.shards().len()];
         let numbers = shard_numbers(file);
-        for tensor in file.tensors() {
-            let number = tensor.path().and_then(|path| numbers.get(path)).copied().unwrap_or_default();
-            payloads[number].push(tensor.range());
+        for (path, range) in file.tensors().flat_map(|tensor| tensor.places()) {
+            let number = path.and_then(|path| numbers.get(path)).copied().unwrap_or_default();
+            payloads[number].push(range);
         }
         let shards = file.shards().iter().zip(payloads);
         shards
