@@ -10,8 +10,11 @@ mod append;
 mod budget;
 mod codegen;
 mod convert;
+#[path = "../../../tests/it/support/dcp_writer.rs"]
+mod dcp_writer;
 mod diff;
 mod filter;
+mod folder;
 mod index;
 mod input;
 mod json;
@@ -58,6 +61,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "append", run: append::run, seeds: append::seeds },
     Target { name: "shards", run: shards::run, seeds: shards::seeds },
     Target { name: "tar", run: tar::run, seeds: tar::seeds },
+    Target { name: "folder", run: folder::run, seeds: folder::seeds },
     Target { name: "server", run: server::run, seeds: server::seeds },
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },

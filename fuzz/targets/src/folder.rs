@@ -1,0 +1,119 @@
+//! Arbitrary metadata of folders that trainers save, next to files with items that some of them name.
+
+use std::fs;
+
+use tensorfile::file::Backend;
+use tensorfile::{Category, ErrorKind, File, OpenOptions, Result, TensorMap};
+
+use crate::budget::{bounded, limits};
+use crate::dcp_writer::{Chunk, Entry, Item, Pickle, metadata, number_item, tensor_item};
+
+/// The length of the metadata is in the first two bytes. The rest is the file of the second process.
+pub fn run(input: &[u8]) {
+    let Some((len, rest)) = input.split_first_chunk() else { return };
+    let (saved, own) = rest.split_at(rest.len().min(u16::from_le_bytes(*len).into()));
+    let folder = tempfile::tempdir().unwrap();
+    let ([first, _], _) = files();
+    fs::write(folder.path().join(".metadata"), saved).unwrap();
+    fs::write(folder.path().join("__0_0.distcp"), &first).unwrap();
+    fs::write(folder.path().join("__1_0.distcp"), own).unwrap();
+    let len = input.len() + first.len();
+    let mut found = Vec::new();
+    for backend in [Backend::Mapped, Backend::Positioned] {
+        let options = OpenOptions::new().limits(limits(len)).backend(backend);
+        let file = bounded("opening", len, || options.open(folder.path()));
+        if let Err(error) = &file {
+            let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
+            // Such as tensors in chunks whose elements share bytes, or TorchScript.
+            let is_unsupported = matches!(error.kind(), ErrorKind::Unsupported { .. });
+            assert!(is_of_file || is_unsupported, "{error:?}");
+        }
+        found.push(contents(&file, len));
+    }
+    assert_eq!(found[0], found[1], "mapped, and positioned");
+}
+
+fn contents(file: &Result<File>, len: usize) -> Vec<String> {
+    let file = match file {
+        Ok(file) => file,
+        Err(error) => return vec![error.to_string()],
+    };
+    let metadata = bounded("metadata", len, || file.metadata()).map_err(|error| error.to_string());
+    let tensors = file.tensors().map(|tensor| {
+        let read = bounded("reading a tensor", len, || tensor.read()).map_err(|error| error.to_string());
+        if let Ok(whole) = &read {
+            let mut written = Vec::new();
+            tensor.write_row_major_to(&mut written).unwrap();
+            assert_eq!(written.len(), whole.as_bytes().len());
+            // The first half of each dim, as a part of what was read.
+            let half: Vec<_> = tensor.shape().iter().map(|dim| 0..dim.div_ceil(2)).collect();
+            if let Ok(part) = tensor.slice(&half) {
+                let bytes = part.as_bytes();
+                assert!(bytes.is_empty() || bytes[0] == written[0], "{tensor:?}");
+            }
+        }
+        format!("{tensor:?} {:?} {read:?}", tensor.places())
+    });
+    let all = tensors.chain([format!("{metadata:?} {:?}", file.shards())]).collect();
+    let map = bounded("a map", len, || file.load::<TensorMap>());
+    assert!(map.is_ok() || file.tensors().any(|tensor| tensor.read().is_err()), "{map:?}");
+    let _ = bounded("checksums", len, || file.check_other_checksums());
+    all
+}
+
+/// Returns the files of two processes, and the entries of their items: `a` in rows, `b` in columns, `c` and a number.
+fn files() -> ([Vec<u8>; 2], Vec<(String, Entry)>) {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    let mut item = |is_first: bool, bytes: &[u8]| {
+        let (file, path) = if is_first { (&mut first, "__0_0.distcp") } else { (&mut second, "__1_0.distcp") };
+        let offset = file.len() as u64;
+        file.extend_from_slice(bytes);
+        Item { path: path.to_owned(), offset, length: bytes.len() as u64, transforms: Vec::new() }
+    };
+    let bytes = |shape: &[u64], strides: &[u64]| {
+        let (mut bytes, after) = tensor_item("ShortStorage", 2, shape, strides);
+        let elements = shape.iter().product::<u64>();
+        bytes.extend((0..elements).flat_map(|i| (i as u16).to_le_bytes()));
+        bytes.extend(after);
+        bytes
+    };
+    let chunk = |offsets: &[u64], sizes: &[u64], item| Chunk { offsets: offsets.to_vec(), sizes: sizes.to_vec(), item };
+    let rows = vec![
+        chunk(&[0, 0], &[2, 2], item(true, &bytes(&[2, 2], &[1, 2]))),
+        chunk(&[2, 0], &[1, 2], item(false, &bytes(&[1, 2], &[2, 1]))),
+    ];
+    let columns = vec![
+        chunk(&[0, 0], &[3, 1], item(true, &bytes(&[3, 1], &[1, 1]))),
+        chunk(&[0, 1], &[3, 2], item(false, &bytes(&[3, 2], &[2, 1]))),
+    ];
+    let entries = vec![
+        ("a".to_owned(), Entry::Tensor("int16", vec![3, 2], rows)),
+        ("b".to_owned(), Entry::Tensor("int16", vec![3, 3], columns)),
+        ("c".to_owned(), Entry::Tensor("int16", vec![4], vec![chunk(&[0], &[4], item(false, &bytes(&[4], &[1])))])),
+        ("step".to_owned(), Entry::Object(item(true, &number_item(7)))),
+    ];
+    ([first, second], entries)
+}
+
+/// Whole folders, and metadata that is wrong.
+pub fn seeds() -> Vec<Vec<u8>> {
+    let ([_, own], entries) = files();
+    let input = |saved: Vec<u8>| [&(saved.len() as u16).to_le_bytes(), &saved[..], &own].concat();
+    let mut call = Pickle(Vec::new());
+    call.global("posix", "system").op(b"(").text("ls").op(b"tR");
+    let mut changed = entries.clone();
+    let mut hole = entries.clone();
+    if let (Entry::Tensor(_, _, chunks), Entry::Tensor(_, _, others)) = (&mut changed[0].1, &mut hole[1].1) {
+        chunks[1].item.transforms.push("zstd".to_owned());
+        chunks.push(chunks[0].clone());
+        others.pop();
+    }
+    vec![
+        input(metadata(&entries, b"N")),
+        input(metadata(&entries, &call.0)),
+        input(metadata(&changed, b"N")),
+        input(metadata(&hole, b"N")),
+        input(Vec::new()),
+        input(b"\x80\x04N.".to_vec()),
+    ]
+}
