@@ -199,6 +199,13 @@ def test_gguf_reads_ours_and_we_read_theirs():
     assert all(bytes(again[name].data) == bytes(ours[name].data) and again[name].dtype == ours[name].dtype for name in ours)
 
 
+def test_folders_of_trainers(fixtures):
+    with tf.open(fixtures / "dcp" / "sharded_4") as file:
+        assert file["rows"].numpy().tolist() == (np.arange(35, dtype="f4") * 0.5).reshape(7, 5).tolist()
+        assert file["blocks"][1:3].tolist() == (np.arange(30, dtype="f4") * 0.5).reshape(5, 6)[1:3].tolist()
+        assert file.metadata()["step"] == "7"
+
+
 def test_files_of_torch(fixtures):
     file = tf.open(fixtures / "pytorch" / "dtypes.pt")
     assert file.format == "pytorch" and len(file) > 10
