@@ -19,6 +19,7 @@ use tensorfile::view::forward;
 use tensorfile::{ErrorKind, FORMATS, File, Format, Limits, OpenOptions};
 use tensorfile_datasets::TAR;
 
+use super::SplitArgs;
 use super::complete::{path_or_tensor_name, tensor_name};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::{HEADER, JsonList, Progress, Stdout, escape, note, warnings};
@@ -100,7 +101,7 @@ impl Inputs {
         run: &mut OnFile<'_, File>,
     ) -> Outcome {
         let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), warnings, &mut PassOver);
-        for_each_file(&self.files, &mut open, None, json, out, run)
+        for_each_file(&self.files, SplitArgs::ALL, &mut open, None, json, out, run)
     }
 
     /// Runs a command on the index of each file, and prints files with a single tensor as one table.
@@ -111,7 +112,7 @@ impl Inputs {
         run: &mut OnFile<'_, File>,
     ) -> Outcome {
         let mut open = |path: &Path| open_in_order(path, self.from.as_deref(), Warnings::StandardError, &mut PassOver);
-        for_each_file(&self.files, &mut open, Some(table), false, out, run)
+        for_each_file(&self.files, SplitArgs::ALL, &mut open, Some(table), false, out, run)
     }
 }
 
@@ -156,22 +157,24 @@ impl NamedInputs {
     pub fn for_each<O>(
         &self,
         open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
+        split: SplitArgs,
         json: bool,
         out: &mut Stdout,
         run: &mut OnFile<'_, O>,
     ) -> Outcome {
-        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), None, json, out, run)
+        for_each_file(&self.files(), split, &mut |path| open(path, self.from.as_deref()), None, json, out, run)
     }
 
     /// Runs a command on each file, and prints files with a single tensor as one table.
     pub fn for_each_in_table<O>(
         &self,
         open: impl Fn(&Path, Option<&str>) -> Outcome<O>,
+        split: SplitArgs,
         table: &mut dyn FileTable<O>,
         out: &mut Stdout,
         run: &mut OnFile<'_, O>,
     ) -> Outcome {
-        for_each_file(&self.files(), &mut |path| open(path, self.from.as_deref()), Some(table), false, out, run)
+        for_each_file(&self.files(), split, &mut |path| open(path, self.from.as_deref()), Some(table), false, out, run)
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -254,6 +257,7 @@ pub struct Unread {
 /// precedes the text of each, except for rows of the table.
 fn for_each_file<O>(
     files: &[PathBuf],
+    split: SplitArgs,
     open: &mut dyn FnMut(&Path) -> Outcome<O>,
     table: Option<&mut dyn FileTable<O>>,
     json: bool,
@@ -262,6 +266,8 @@ fn for_each_file<O>(
 ) -> Outcome {
     let paths = expand(files);
     let has_titles = files.len() > 1 || paths.len() > 1;
+    out.expect_json(json);
+    let paths = split.keep(paths)?;
     if json {
         return out.json_list(|list| {
             for_each(paths, |path| {

@@ -7,6 +7,7 @@ mod glob;
 mod input;
 mod rename;
 mod slice;
+mod split;
 mod write;
 
 pub use cast::Cast;
@@ -20,4 +21,5 @@ pub use input::{
 };
 pub use rename::{NewNames, Rename, Unnamed};
 pub use slice::{Axis, Slice};
+pub use split::{SplitArgs, SplitNumber, planning_failed};
 pub use write::{Names, NoClobber, Target, WriteArgs, is_stdout, open_output_stream, parse_bytes};

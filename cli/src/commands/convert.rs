@@ -1,15 +1,16 @@
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
 use tensorfile::file::FileTensor;
 use tensorfile::view::{FileView, Renamed, Subset};
 use tensorfile::{ErrorKind, Format};
+use tensorfile_datasets::splits::{PartWriter, Planner, files};
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Filter, Input, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, has_extension, is_stdout, location,
-    parse_bytes, refuse_url, written_format_names,
+    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, SplitNumber, Target, Unnamed, WriteArgs,
+    has_extension, is_stdout, location, parse_bytes, planning_failed, refuse_url, written_format_names,
 };
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept};
@@ -31,6 +32,10 @@ use crate::output::{Stdout, note};
 /// A folder of files becomes WebDataset shards if OUT is a pattern such as `train-{000000..}.tar`: the files whose paths are
 /// equal up to the first dot of their names are a sample. A shard, `.tar`, is unpacked into a folder if OUT has no extension of
 /// a format.
+///
+/// With --split K/N, FILE is a folder, a file or a pattern such as 'train-{000..123}.tar', OUT is a folder, and the process
+/// converts its share to one file of it, `part-0000K-of-0000N`. Long files are divided too. Samples stay samples, unless --to is
+/// given. A line about the part is printed, which `splits --commit` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -55,6 +60,8 @@ pub struct Convert {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_shard_size: Option<u64>,
     #[command(flatten)]
+    split: SplitArgs,
+    #[command(flatten)]
     no_clobber: NoClobber,
     #[command(flatten)]
     write: WriteArgs,
@@ -70,11 +77,15 @@ Examples:
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
   tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB
-  tensorfile convert train-000000.tar folder";
+  tensorfile convert train-000000.tar folder
+  tensorfile convert 'train-{000..123}.tar' folder --split 3/40 > lines/3";
 
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
+        if let Some(split) = self.split.number() {
+            return self.write_part(split, out);
+        }
         if let Some(shards) = Shards::of(self) {
             return shards.run(self);
         }
@@ -129,7 +140,7 @@ impl Shards {
 
     fn run(&self, convert: &Convert) -> Outcome {
         let (input, output) = (convert.input.location(), &convert.output);
-        if convert.has_other_options() {
+        if convert.to.is_some() || convert.has_other_options() {
             return Err(Failure::usage(
                 "WebDataset shards take --max-shard-size and --no-clobber only: files are not changed",
             ));
@@ -174,11 +185,34 @@ impl Shards {
 }
 
 impl Convert {
+    /// Writes the part of one of several processes.
+    fn write_part(&self, split: SplitNumber, out: &mut Stdout) -> Outcome {
+        let (input, output) = (self.input.location(), &self.output);
+        if self.has_other_options() || self.max_shard_size.is_some() || self.no_clobber.is_given() {
+            return Err(Failure::usage("--split takes --to only: tensors are not changed"));
+        }
+        refuse_url(output)?;
+        let in_input = |error| Failure::from_shards(input, &error);
+        let planned = files(&[location(input)?]).and_then(|files| Planner::by_count(split.of).plan(&files));
+        let plan = planned.map_err(|error| planning_failed(&error))?;
+        let Some(own) = split.choose(&plan) else { return Ok(Verdict::Pass) };
+        let format = match self.to.as_deref() {
+            Some(format) => format,
+            None if own.has_samples() => "tar",
+            None => {
+                return Err(Failure::usage("--split writes tensors in the format of --to, such as --to safetensors"));
+            }
+        };
+        let mut part = PartWriter::new(output, own, format).map_err(|error| Failure::from_shards(output, &error))?;
+        let part = part.copy(own).and_then(|()| part.finish()).map_err(in_input)?;
+        let line = serde_json::to_string(&part).expect("names and numbers are JSON");
+        writeln!(out, "{line}")?;
+        Ok(Verdict::Pass)
+    }
+
     /// Returns whether options are given that change tensors or files.
     fn has_other_options(&self) -> bool {
-        let shown = |convert: &Self| {
-            format!("{:?}", (&convert.to, &convert.filter, &convert.rename, &convert.cast, &convert.write))
-        };
+        let shown = |convert: &Self| format!("{:?}", (&convert.filter, &convert.rename, &convert.cast, &convert.write));
         #[derive(Parser)]
         struct Defaults {
             #[command(flatten)]

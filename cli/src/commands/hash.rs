@@ -5,7 +5,7 @@ use serde::Serialize;
 use tensorfile::File;
 use tensorfile::digest::Digest;
 
-use crate::args::{Unread, Warnings, display_name, expand, format_names};
+use crate::args::{SplitArgs, Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest, path_bytes, write_line};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
@@ -31,11 +31,13 @@ pub struct Hash {
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from: Option<String>,
+    #[command(flatten)]
+    split: SplitArgs,
     /// Print a line for each tensor of a single file
-    #[arg(long, short)]
+    #[arg(long, short, conflicts_with = "split")]
     tensors: bool,
     /// Check the files listed in MANIFEST, the output of an earlier run; with --tensors, check the tensors of a file
-    #[arg(long, short, value_name = "MANIFEST")]
+    #[arg(long, short, value_name = "MANIFEST", conflicts_with = "split")]
     check: Option<PathBuf>,
     /// Print JSON, with the digests of files and of their tensors
     #[arg(long, conflicts_with_all = ["tensors", "check"])]
@@ -61,7 +63,7 @@ impl Hash {
                 Err(Failure::usage("--check takes the files from the manifest; use --tensors to check a given file"))
             }
             (None, _) if self.json => self.print_json(out),
-            (None, files) => for_each(expand(files), |path| {
+            (None, files) => for_each(self.split.keep(expand(files))?, |path| {
                 let path = path?;
                 let (digest, verdict) = self.digest(&path)?;
                 write_line(out, path_bytes(&path), digest)?;
@@ -99,8 +101,10 @@ impl Hash {
     }
 
     fn print_json(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(true);
+        let files = self.split.keep(expand(&self.files))?;
         out.json_list(|list| {
-            for_each(expand(&self.files), |path| {
+            for_each(files, |path| {
                 let read = path.and_then(|path| Ok((self.digests(&path)?, path)));
                 let ((file, digests), path) = match read {
                     Ok(read) => read,

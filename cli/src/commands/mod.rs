@@ -16,6 +16,7 @@ mod report;
 mod setup;
 mod show;
 mod split;
+mod splits;
 mod stats;
 mod verify;
 
@@ -55,6 +56,7 @@ commands! {
     edit::Edit,
     split::Split,
     merge::Merge,
+    splits::Splits,
     setup::Completions,
     setup::Man,
 }

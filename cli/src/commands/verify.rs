@@ -12,7 +12,7 @@ use tensorfile::report::WarningKind;
 use tensorfile::view::SaveReport;
 use tensorfile::{Category, ErrorKind, File, Format, Layout, TensorInfo, Warning};
 
-use crate::args::{Warnings, display_name, expand, format_names, written_format_names};
+use crate::args::{SplitArgs, Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, in_own_words};
@@ -43,6 +43,8 @@ pub struct Verify {
     /// Read the files as this format instead of detecting it
     #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     from: Option<String>,
+    #[command(flatten)]
+    split: SplitArgs,
     /// Read all payloads, and check bools and the checksums of npz and PyTorch files
     #[arg(long, short)]
     payload: bool,
@@ -100,9 +102,10 @@ impl VerifyReport {
 
 impl Verify {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.json);
         let manifest = self.manifest.as_deref().map(Manifest::read).transpose()?;
         let mut reports = Vec::new();
-        let outcome = for_each(expand(&self.files), |path| {
+        let outcome = for_each(self.split.keep(expand(&self.files))?, |path| {
             let report = path.and_then(|path| self.report(&path, manifest.as_ref()));
             if let Err(failure) = &report
                 && self.json

@@ -46,6 +46,7 @@ mod show;
 mod signals;
 #[cfg(unix)]
 mod special_files;
+mod splits;
 mod stats;
 mod threads;
 mod tour;

@@ -11,7 +11,7 @@ use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{PrintOptions, Scalar, scalars};
 use tensorfile::{Dtype, Error, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
 
-use crate::args::{Axis, NamedInputs, Printer, Slice, Unread, open};
+use crate::args::{Axis, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::warnings::WarningRow;
@@ -100,7 +100,7 @@ impl Show {
             return Err(Failure::usage("refusing to write binary data to a terminal; redirect standard output"));
         }
         let names_file = self.json || !self.inputs.is_single();
-        self.inputs.for_each(open, self.json, out, &mut |path, file, printer| {
+        self.inputs.for_each(open, SplitArgs::ALL, self.json, out, &mut |path, file, printer| {
             let names = match (names.as_slice(), file.len()) {
                 ([], 1) => &["#0".to_owned()],
                 ([], 0) => return Err(Failure::usage_at(path, "the file has no tensors")),

@@ -11,7 +11,7 @@ use tensorfile::file::FileTensor;
 use tensorfile::stats::Stats as Statistics;
 use tensorfile::{File, Layout, TensorInfo};
 
-use crate::args::{FileTable, Filter, NamedInputs, NoClobber, Printer, Warnings, is_one_tensor, open};
+use crate::args::{FileTable, Filter, NamedInputs, NoClobber, Printer, SplitArgs, Warnings, is_one_tensor, open};
 use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
@@ -44,6 +44,8 @@ pub use summary::{empty_histogram, is_quantized};
 pub struct Stats {
     #[command(flatten)]
     inputs: NamedInputs,
+    #[command(flatten)]
+    split: SplitArgs,
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
@@ -152,10 +154,10 @@ impl Stats {
             StatsRun { args: self, path, names: &names, is_long }.run(&file, computed, printer)
         };
         if self.view.json || self.view.diffable || is_long || !names.is_empty() || !self.filter.is_empty() {
-            return self.inputs.for_each(open, self.view.json, out, run);
+            return self.inputs.for_each(open, self.split, self.view.json, out, run);
         }
         let mut table = StatsTable { args: self, rows: Vec::new(), total: StatsTotal::default() };
-        self.inputs.for_each_in_table(open, &mut table, out, run)
+        self.inputs.for_each_in_table(open, self.split, &mut table, out, run)
     }
 }
 

@@ -1,0 +1,109 @@
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tensorfile_datasets::splits::{Extent, Part, Piece, Planner, Split, commit, files};
+
+use crate::args::{display_name, parse_bytes, planning_failed, read_lines};
+use crate::exit::{Failure, Outcome, Verdict};
+use crate::output::numbers::{count, counted};
+use crate::output::{Stdout, escape};
+
+/// Divide files into splits, for jobs of many processes, and finish such a job.
+///
+/// A split is some files, or ranges of long ones: tensors, or samples of a WebDataset shard. Only lengths and the headers of
+/// long files are read. The same files make the same splits in any order.
+///
+/// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler. A
+/// process that fails is started again. `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it;
+/// `splits --commit` takes these lines in any order, and writes an index if every split is there once.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Splits {
+    /// Files, folders, and patterns such as 'train-{000..123}.tar'; with --commit, files with the lines of all parts, or `-`
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<String>,
+    /// The number of splits; there are fewer if there is not as much to divide
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    count: Option<u32>,
+    /// The most bytes of a split, such as 64MiB, but for a tensor or sample that has more; by default 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "count")]
+    target_size: Option<u64>,
+    /// Leave files whole, as --split of `hash`, `stats` and `verify` does
+    #[arg(long)]
+    whole_files: bool,
+    /// Finish a job that wrote to this folder
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["count", "target_size", "whole_files"])]
+    commit: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  tensorfile splits --count 40 --json 'train-{000..999}.tar'
+  tensorfile verify --payload --split $SLURM_ARRAY_TASK_ID/40 models
+  tensorfile convert 'train-{000..999}.tar' out --split 3/40 > lines/3
+  cat lines/* | tensorfile splits --commit out -";
+
+impl Splits {
+    pub fn run(&self, out: &mut Stdout) -> Outcome {
+        out.expect_json(self.json);
+        if let Some(folder) = &self.commit {
+            let mut parts = Vec::new();
+            for path in &self.files {
+                read_parts(path.as_ref(), &mut parts)?;
+            }
+            let committed = commit(folder, parts).map_err(|error| Failure::from_shards(folder, &error))?;
+            if self.json {
+                out.json(&committed)?;
+            } else {
+                let (files, rows) = (counted(committed.files.len(), "file"), count(committed.rows));
+                let index = committed.index.display().to_string();
+                writeln!(out, "{}: {files}, {rows} rows, {} bytes", escape(&index), count(committed.bytes))?;
+            }
+            return Ok(Verdict::Pass);
+        }
+        let planner = match self.count {
+            Some(count) => Planner::by_count(count as usize),
+            None => Planner::by_bytes(self.target_size.unwrap_or(64 << 20)),
+        };
+        let planned = files(&self.files).and_then(|files| planner.whole_files(self.whole_files).plan(&files));
+        let plan = planned.map_err(|error| planning_failed(&error))?;
+        if self.json {
+            out.json(&plan)?;
+        } else {
+            plan.iter().try_for_each(|split| print(split, out))?;
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+fn read_parts(path: &Path, parts: &mut Vec<Part>) -> Outcome<()> {
+    let mut number = 0_u64;
+    read_lines(path, &mut |line| {
+        number += 1;
+        let part = serde_json::from_slice(line).map_err(|error| {
+            let message = format!("line {number} is not one that `convert --split` prints: {error}");
+            Failure::malformed(display_name(path), message)
+        })?;
+        parts.push(part);
+        Ok(())
+    })
+}
+
+fn print(split: &Split, out: &mut Stdout) -> std::io::Result<()> {
+    let pieces: Vec<String> = split.pieces.iter().map(name_of).collect();
+    writeln!(out, "{}/{}  {}", split.number, split.of, pieces.join(" "))
+}
+
+/// Returns the path of a file, and its range.
+fn name_of(piece: &Piece) -> String {
+    let path = display_name(piece.location.as_ref()).display().to_string();
+    let path = escape(&path);
+    match &piece.extent {
+        Extent::All => path.into_owned(),
+        Extent::Tensors(range) => format!("{path}#{}..{}", range.start, range.end),
+        Extent::Bytes(range) => format!("{path}@{}..{}", range.start, range.end),
+    }
+}
