@@ -15,7 +15,7 @@ use crate::output::note;
 pub struct SplitArgs {
     /// Take the share of one of several processes: K of N, such as 3/40
     ///
-    /// Each process is given the same files, and finds the same shares of about the same size. A file is not divided.
+    /// Each process is given the same files, and finds the same shares of about the same size.
     #[arg(long, value_name = "K/N")]
     split: Option<SplitNumber>,
 }
