@@ -1,6 +1,7 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
 //! loading](typed), [untyped tensors](untyped), [files at URLs](remote), [from a trainer to inference](trainers),
-//! [datasets], [the program](program), [python], [migrating], [untrusted files](untrusted_files), [security], [errors], and
+//! [datasets], [jobs on many machines](scale), [the program](program), [python], [migrating],
+//! [untrusted files](untrusted_files), [security], [errors], and
 //! [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
@@ -25,6 +26,7 @@ chapters! {
     #[doc = include_str!("../docs/src/remote.md")] remote
     #[doc = include_str!("../docs/src/trainers.md")] trainers
     #[doc = include_str!("../docs/src/datasets.md")] datasets
+    #[doc = include_str!("../docs/src/scale.md")] scale
     #[doc = include_str!("../docs/src/program.md")] program
     #[doc = include_str!("../docs/src/python.md")] python
     #[doc = include_str!("../docs/src/migrating.md")] migrating

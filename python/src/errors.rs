@@ -1,7 +1,7 @@
 //! Errors as exceptions.
 
-use std::io;
 use std::path::Path;
+use std::{fmt, io};
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
@@ -26,12 +26,12 @@ pub fn to_exception(error: Error, path: Option<&Path>) -> PyErr {
 }
 
 /// Converts an error about a shard or a split.
-pub fn from_datasets(error: tensorfile_datasets::Error) -> PyErr {
+pub fn shard_exception(error: &tensorfile_datasets::Error) -> PyErr {
     let inner = error.as_tensorfile();
     if let ErrorKind::Io(cause) = inner.kind() {
-        return from_io(cause, inner.path().or(error.shard().map(Path::new)), inner);
+        return from_io(cause, inner.path().or(error.shard().map(Path::new)), error);
     }
-    of_kind(error.kind(), error.category(), error.to_string())
+    of_kind(inner.kind(), inner.category(), error.to_string())
 }
 
 fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
@@ -51,26 +51,8 @@ fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
     }
 }
 
-/// Converts an error of a WebDataset shard.
-pub fn shard_exception(error: &tensorfile_datasets::Error) -> PyErr {
-    let message = error.to_string();
-    match error.category() {
-        Category::File => FormatError::new_err(message),
-        Category::Limit => LimitError::new_err(message),
-        Category::Mismatch => MismatchError::new_err(message),
-        Category::Io => match error.kind() {
-            ErrorKind::Io(cause) => match cause.raw_os_error().or_else(|| errno(cause.kind())) {
-                Some(number) => PyOSError::new_err((number, message)),
-                None => PyOSError::new_err(message),
-            },
-            _ => PyOSError::new_err(message),
-        },
-        _ => PyValueError::new_err(message),
-    }
-}
-
 /// Converts an error of the system. An exception of a file object or of a callback passes through.
-fn from_io(cause: &io::Error, path: Option<&Path>, error: &Error) -> PyErr {
+fn from_io(cause: &io::Error, path: Option<&Path>, error: &dyn fmt::Display) -> PyErr {
     if let Some(raised) = cause.get_ref().and_then(|inner| inner.downcast_ref::<PyErr>()) {
         return Python::attach(|py| raised.clone_ref(py));
     }

@@ -12,7 +12,7 @@ use tensorfile_datasets::splits::{self, Part, PartWriter, Planner, Rows, Split};
 use tensorfile_datasets::{Batch, Column, Error};
 
 use crate::arrays::{NamedArray, NamedArrays};
-use crate::errors::from_datasets;
+use crate::errors::shard_exception;
 
 /// Return splits of files as JSON, by bytes or by count; `tensorfile.ray` plans with it.
 #[pyfunction]
@@ -28,7 +28,7 @@ pub fn plan_splits(
         let planner = count.map_or(Planner::by_bytes(target_bytes), Planner::by_count);
         planner.whole_files(whole_files).plan(&splits::files(&patterns)?)
     });
-    let splits = planned.map_err(from_datasets)?;
+    let splits = planned.map_err(|error| shard_exception(&error))?;
     splits.iter().map(|split| serde_json::to_string(split).map_err(from_json)).collect()
 }
 
@@ -38,7 +38,7 @@ pub fn plan_splits(
 pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
     let split: Split = serde_json::from_str(split).map_err(from_json)?;
     let columns: Option<Vec<&str>> = columns.as_ref().map(|columns| columns.iter().map(String::as_str).collect());
-    let rows = py.detach(|| split.read_columns(columns.as_deref())).map_err(from_datasets)?;
+    let rows = py.detach(|| split.read_columns(columns.as_deref())).map_err(|error| shard_exception(&error))?;
     let found = PyDict::new(py);
     let is_chosen = |name: &str| columns.as_ref().is_none_or(|columns| columns.contains(&name));
     match rows {
@@ -99,7 +99,7 @@ impl PyPartWriter {
     fn new(py: Python<'_>, folder: PathBuf, split: (String, usize, usize), format: &str) -> PyResult<Self> {
         let (plan, number, of) = split;
         let split = Split { plan: plan.into(), number, of, root: None, pieces: Vec::new() };
-        let writer = py.detach(|| PartWriter::new(folder, &split, format)).map_err(from_datasets)?;
+        let writer = py.detach(|| PartWriter::new(folder, &split, format)).map_err(|error| shard_exception(&error))?;
         Ok(Self(Mutex::new(Some(writer))))
     }
 
@@ -124,7 +124,7 @@ impl PyPartWriter {
     /// Write the file, give it its name, and return the part as JSON.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let writer = self.0.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(finished)?;
-        let part = py.detach(|| writer.finish()).map_err(from_datasets)?;
+        let part = py.detach(|| writer.finish()).map_err(|error| shard_exception(&error))?;
         serde_json::to_string(&part).map_err(from_json)
     }
 }
@@ -136,7 +136,7 @@ impl PyPartWriter {
             writer.as_mut().map(call)
         })
         .ok_or_else(finished)?
-        .map_err(from_datasets)
+        .map_err(|error| shard_exception(&error))
     }
 }
 
@@ -153,7 +153,7 @@ pub fn convert_split(py: Python<'_>, split: &str, folder: PathBuf, format: &str)
         writer.copy(&split)?;
         writer.finish()
     });
-    serde_json::to_string(&part.map_err(from_datasets)?).map_err(from_json)
+    serde_json::to_string(&part.map_err(|error| shard_exception(&error))?).map_err(from_json)
 }
 
 /// Write the index of all parts, given as JSON, and return its path, the files, the rows and the bytes.
@@ -161,7 +161,7 @@ pub fn convert_split(py: Python<'_>, split: &str, folder: PathBuf, format: &str)
 pub fn commit(py: Python<'_>, folder: PathBuf, parts: Vec<String>) -> PyResult<(PathBuf, Vec<String>, u64, u64)> {
     let parts =
         parts.iter().map(|part| serde_json::from_str(part).map_err(from_json)).collect::<PyResult<Vec<Part>>>()?;
-    let committed = py.detach(|| splits::commit(folder, parts)).map_err(from_datasets)?;
+    let committed = py.detach(|| splits::commit(folder, parts)).map_err(|error| shard_exception(&error))?;
     Ok((committed.index, committed.files, committed.rows, committed.bytes))
 }
 

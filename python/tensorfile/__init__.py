@@ -10,7 +10,7 @@
 - `check`: compares a file with names, dtypes and shapes.
 - `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit`: the commands of the program `tensorfile`, which
   `python -m tensorfile` runs.
-- `webdataset`: the samples of WebDataset shards, as dicts of arrays.
+- `webdataset`: the samples of WebDataset shards, as dicts of arrays. `tensorfile.ray`: shards and files on many machines.
 - `safe_open`: that of safetensors. `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and
   `safetensors.torch`.
 """

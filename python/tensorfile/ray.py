@@ -2,7 +2,7 @@
 
     import tensorfile.ray
 
-    rows = tensorfile.ray.read("train-{000000..000123}.tar", columns=["image", "label"])
+    rows = tensorfile.ray.read("train-{000000..000123}.tar", columns=["__key__", "image", "label"])
     tensorfile.ray.write(rows.map_batches(augment, batch_size=None), "out", "tar")
 
 The extra `tensorfile[ray]` installs Ray. Work is divided into splits: files, tensors of a large file, or samples of a large
