@@ -1,8 +1,7 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
 //! loading](typed), [untyped tensors](untyped), [files at URLs](remote), [from a trainer to inference](trainers),
 //! [datasets], [jobs on many machines](scale), [the program](program), [python], [migrating],
-//! [untrusted files](untrusted_files), [security], [errors], and
-//! [compatibility] with other software.
+//! [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
 
