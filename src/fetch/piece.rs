@@ -235,7 +235,8 @@ impl<'p> Job<'p> {
         }
     }
 
-    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors.
+    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors. A tensor and its conjugate
+    /// differ in their codecs only.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let (one, two) = (&self.piece, &other.piece);
         let same_elements = match (&one.elements, &two.elements) {
@@ -246,6 +247,7 @@ impl<'p> Job<'p> {
             && (self.start, &self.within, one.is_whole) == (other.start, &other.within, two.is_whole)
             && one.entry.range() == two.entry.range()
             && one.entry.info() == two.entry.info()
+            && one.entry.any_codec() == two.entry.any_codec()
     }
 
     /// Returns the number of bytes before the payload that its checksum covers.

@@ -10,7 +10,7 @@ use crate::storage::{ReadSeek, Storage};
 use crate::tensor::to_bools;
 
 /// The encoding of a payload in its range of the file. Every entry of an index has room for one, so it is small.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Codec {
     /// Big-endian elements of this size.
     BigEndian(NonZeroU8),

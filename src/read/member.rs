@@ -9,7 +9,7 @@ use flate2::bufread::DeflateDecoder;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A member of a zip archive with a payload at its end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Zipped {
     /// The size of big-endian elements, in bytes.
     pub(crate) big_endian: Option<NonZeroU8>,

@@ -35,7 +35,6 @@ impl<'a> Entry<'a> {
     }
 
     /// Returns the codec, also if the range is the payload.
-    #[cfg(feature = "shards")]
     pub(crate) fn any_codec(&self) -> Option<&'a Codec> {
         self.codec
     }
