@@ -6,6 +6,13 @@
 //! a vector of 64 f32, a label and a line of JSON. Both read the same shards from the system's memory, on one thread, and the
 //! best of several runs counts.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "the numbers of benchmarks are small"
+)]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;

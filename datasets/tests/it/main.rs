@@ -1,7 +1,7 @@
 //! Shards of samples: read, written, shuffled and broken.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
-#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the numbers of tests are small")]
+#![allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "the numbers of tests are small")]
 
 mod adapters;
 mod broken;
