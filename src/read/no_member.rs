@@ -5,7 +5,7 @@ use std::num::NonZeroU8;
 
 use crate::error::Result;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Zipped {}
 
 impl Zipped {

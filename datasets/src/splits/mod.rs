@@ -66,10 +66,10 @@ pub use read::{Rows, TensorRow};
 /// ```
 /// use tensorfile_datasets::splits::{Planner, Split};
 ///
-/// let plan = Planner::by_count(2).plan_listed([("b.tar".to_owned(), 2048), ("a.tar".to_owned(), 1024)])?;
+/// let plan = Planner::by_count(2).plan_listed([("b.tar".to_owned(), 1024), ("a.tar".to_owned(), 1024)])?;
 /// assert_eq!(plan[0].pieces[0].location, "a.tar");
 /// let json = serde_json::to_string(&plan[1])?;
-/// let pieces = r#""pieces":[{"location":"b.tar","bytes":2048,"extent":"all"}]"#;
+/// let pieces = r#""pieces":[{"location":"b.tar","bytes":1024,"extent":"all"}]"#;
 /// assert_eq!(json, format!(r#"{{"plan":"{}","number":2,"of":2,{pieces}}}"#, plan[1].plan));
 /// assert_eq!(serde_json::from_str::<Split>(&json)?, plan[1]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
