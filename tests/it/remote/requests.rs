@@ -94,6 +94,19 @@ fn headers_in_many_places_are_read_at_once() {
     }
 }
 
+#[test]
+fn headers_at_equal_distances_are_read_at_once() {
+    let count = 100;
+    let server = Server::new();
+    let (bytes, latency) = (file_of("ten", &vectors(count, 300_000)), Duration::from_millis(20));
+    let object = Object { bytes: bytes.into(), etag: Some("\"1\"".into()), latency, ..Object::default() };
+    let file = File::open(server.put_object("/model.ten", object)).unwrap();
+    assert_eq!(file.len(), count);
+    assert!(server.requests() <= 3 + count, "{}", server.requests());
+    // A header at a time would take 100 round trips.
+    assert!((4..=32).contains(&server.most_at_once()), "{} at once", server.most_at_once());
+}
+
 /// Tensors of many lengths, so that no header is where it would be expected.
 fn uneven(count: usize) -> TensorMap {
     let tensor = |i: usize| vectors(1, 200_000 + 997 * (i * i % 50))["t0"].clone();
