@@ -11,7 +11,7 @@ use super::shards::is_file_name;
 use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result, Short, Warning};
 use crate::format::pytorch::FORMAT;
-use crate::format::pytorch::dcp::{self, Item, ItemContents, Saved, SavedFolder, SavedTensor};
+use crate::format::pytorch::dcp::{self, Item, ItemContents, Saved, SavedChunk, SavedFolder, SavedTensor};
 use crate::model::FileMetadata;
 use crate::storage::{FileReader, FileStorage, ReadAt, open_regular};
 use crate::tensor::TensorInfo;
@@ -129,6 +129,9 @@ impl OpenOptions {
         readers: &mut [FileReader<'_>],
         warnings: &mut Vec<Warning>,
     ) -> Result<ReadEntry, (usize, Error)> {
+        for SavedChunk { item, .. } in &tensor.chunks {
+            check_range(item, readers).map_err(|error| (item.file, error))?;
+        }
         if let Some(changed) = tensor.chunks.iter().find_map(|chunk| chunk.item.transforms.as_deref()) {
             // Of several chunks, no range has all bytes.
             let item = match &tensor.chunks[..] {
@@ -141,8 +144,7 @@ impl OpenOptions {
         let mut chunks = Vec::with_capacity(tensor.chunks.len());
         for chunk in &tensor.chunks {
             let file = chunk.item.file;
-            let read = check_range(&chunk.item, readers)
-                .and_then(|()| dcp::read_tensor(&mut readers[file], (name, tensor, chunk), &self.limits, warnings));
+            let read = dcp::read_tensor(&mut readers[file], (name, tensor, chunk), &self.limits, warnings);
             let (info, range, codec) = read.map_err(|error| (file, error))?;
             chunks.push((file, StoredChunk { offsets: chunk.offsets.clone(), info, range, codec }));
         }

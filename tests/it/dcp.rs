@@ -253,7 +253,14 @@ fn a_copy_of_a_chunk_is_read_once() {
 #[test]
 fn items_are_compared_with_the_metadata() {
     type Change<'c> = &'c dyn Fn(&mut Saved);
-    let cases: [(Change<'_>, &str); 9] = [
+    let cases: [(Change<'_>, &str); 10] = [
+        (
+            &|saved| {
+                let item = &mut saved.tensor("b").2[0].item;
+                (item.offset, item.transforms) = (item.offset + 1, vec!["stream.zstd".to_owned()]);
+            },
+            "tensor `b`: needs {len} more bytes, but the file has {less} left (at byte {next} of __1_0.distcp)",
+        ),
         (
             &|saved| *saved.tensor("b").0 = "float32",
             "tensor `b`: its item has the dtype i32, but the metadata says torch.float32 (at byte {b} of __1_0.distcp)",
