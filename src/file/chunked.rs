@@ -137,7 +137,7 @@ pub(super) struct ChunkedFiles {
     pub(super) archives: Vec<Range<u64>>,
 }
 
-/// ChunkChanges of all elements of a chunk.
+/// Changes of all elements of a chunk.
 #[derive(PartialEq)]
 struct ChunkChanges {
     big_endian: Option<NonZeroU8>,

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::Format;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::read::{Index, Reader, ReaderStorage};
-use crate::storage::{ReadAt, Storage};
+use crate::storage::{ReadAt, Section};
 use crate::tensor::{Dtype, Layout};
 
 /// Returns the name of a tensor, given the number of tensors in its file, its position and its name there. A tensor
@@ -45,7 +45,7 @@ impl Index {
     ) -> Result<()> {
         let start = range.start;
         let nested = |error: Error| error.in_format(format.name).nested_at(start);
-        let mut file = FileRange { file, range, chunk: Vec::new() };
+        let mut file = Section::new(file, range);
         let index = match read_one(format, &mut file, limits).map_err(nested)? {
             Some(index) => index,
             None => {
@@ -62,7 +62,7 @@ impl Index {
 
 /// Reads the index of a file of one dense tensor, which needs no other checks than those of its format. Most members of an
 /// archive are such files, and a [`Reader`] of them would take half of the time.
-fn read_one(format: &Format, file: &mut FileRange<'_>, limits: &Limits) -> Result<Option<Index>> {
+fn read_one(format: &Format, file: &mut Section<'_>, limits: &Limits) -> Result<Option<Index>> {
     let (mut reader, mut index) = ((format.reading.index_reader)(), Index::default());
     while reader.read_on(file, limits, &mut index)? {
         if index.pushed() > 1 {
@@ -78,65 +78,4 @@ fn read_one(format: &Format, file: &mut FileRange<'_>, limits: &Limits) -> Resul
     let is_dense = matches!(info.layout, Layout::RowMajor | Layout::DimOrder(_));
     let is_sure = is_dense && !(info.dtype == Dtype::U8 && info.shape.rank() == 1);
     Ok(is_sure.then_some(index))
-}
-
-/// A range of a file as a file.
-struct FileRange<'a> {
-    file: &'a mut dyn ReadAt,
-    range: Range<u64>,
-    chunk: Vec<u8>,
-}
-
-impl FileRange<'_> {
-    fn len(&self) -> u64 {
-        self.range.end.saturating_sub(self.range.start)
-    }
-
-    /// Returns a range of this file as one of the outer file.
-    fn outer(&self, range: Range<u64>) -> Result<Range<u64>> {
-        if range.end > self.len() || range.start > range.end {
-            let needed = range.end.saturating_sub(range.start);
-            let left = self.len().saturating_sub(range.start);
-            return Err(Error::from(ErrorKind::Truncated { needed, left }).at(range.start));
-        }
-        Ok(self.range.start + range.start..self.range.start + range.end)
-    }
-}
-
-impl ReadAt for FileRange<'_> {
-    fn file_len(&self) -> Option<u64> {
-        Some(self.len())
-    }
-
-    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let range = self.outer(offset..offset.saturating_add(bytes.len() as u64))?;
-        self.file.read_at(range.start, bytes).map_err(Error::without_offset)
-    }
-
-    fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
-        let range = self.outer(range)?;
-        self.file.bytes(range, memory).map_err(Error::without_offset)
-    }
-
-    fn waits(&self) -> bool {
-        self.file.waits()
-    }
-
-    fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
-        let start = self.range.start;
-        self.file.will_read(&mut offsets.map(|offset| offset.saturating_add(start)));
-    }
-}
-
-impl<'de> Storage<'de> for FileRange<'_> {
-    fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
-        /// An index has few long ranges.
-        const CHUNK: usize = 64 << 10;
-
-        let range = self.outer(range)?;
-        let len = usize::try_from(range.end - range.start).unwrap_or(CHUNK).min(CHUNK);
-        self.chunk.resize(len, 0);
-        self.file.read_at(range.start, &mut self.chunk).map_err(Error::without_offset)?;
-        Ok(&self.chunk)
-    }
 }
