@@ -10,9 +10,20 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub(super) struct DiskFile {
     file: File,
-    /// The same file, opened for reading past the page cache. `None` where that is refused.
+    /// `None` where reading past the page cache is refused.
     #[cfg(target_os = "linux")]
-    direct: OnceLock<Option<File>>,
+    uncached: OnceLock<Option<Uncached>>,
+}
+
+/// The same file, opened twice more.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Uncached {
+    /// For reading past the page cache.
+    direct: File,
+    /// For asking what is in the cache. Asking for a page lets the system read it, and without the advice
+    /// `Random` also what follows: 8 MiB on some machines, which then came from the disk twice.
+    probe: File,
 }
 
 impl From<File> for DiskFile {
@@ -20,7 +31,7 @@ impl From<File> for DiskFile {
         Self {
             file,
             #[cfg(target_os = "linux")]
-            direct: OnceLock::new(),
+            uncached: OnceLock::new(),
         }
     }
 }
@@ -56,14 +67,17 @@ impl DiskFile {
         let first = bytes.as_ptr().align_offset(BLOCK);
         let blocks = bytes.len().saturating_sub(first) / BLOCK * BLOCK;
         let start = offset.saturating_add(first as u64);
-        if !start.is_multiple_of(BLOCK as u64) || blocks == 0 || self.is_cached(start) {
+        if !start.is_multiple_of(BLOCK as u64) || blocks == 0 {
             return 0..0;
         }
-        let Some(direct) = self.direct.get_or_init(|| open_directly(&self.file).ok()) else { return 0..0 };
+        let Some(uncached) = self.uncached.get_or_init(|| Uncached::open(&self.file).ok()) else { return 0..0 };
+        if uncached.is_cached(start) {
+            return 0..0;
+        }
         let mut done = 0;
         while done < blocks {
             let rest = &mut bytes[first + done..first + blocks];
-            match std::os::unix::fs::FileExt::read_at(direct, rest, start + done as u64) {
+            match std::os::unix::fs::FileExt::read_at(&uncached.direct, rest, start + done as u64) {
                 Ok(read) if read > 0 && read.is_multiple_of(BLOCK) => done += read,
                 // The rest is read through the cache, which says what is wrong.
                 _ => break,
@@ -76,26 +90,32 @@ impl DiskFile {
     pub(super) fn read_directly(&self, _: u64, _: &mut [u8]) -> Range<usize> {
         0..0
     }
+}
+
+#[cfg(target_os = "linux")]
+impl Uncached {
+    /// Opens a file again. Its path may lead to another one by now.
+    fn open(file: &File) -> io::Result<Self> {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::OpenOptionsExt;
+
+        use rustix::fs::{Advice, OFlags, fadvise};
+
+        let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let open =
+            |flags: OFlags| std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
+        let probe = open(OFlags::empty())?;
+        fadvise(&probe, 0, None, Advice::Random)?;
+        Ok(Self { direct: open(OFlags::DIRECT)?, probe })
+    }
 
     /// Returns whether the byte at an offset is in the page cache, as far as the system says.
-    #[cfg(target_os = "linux")]
     fn is_cached(&self, offset: u64) -> bool {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-        let read = preadv2(&self.file, &mut [io::IoSliceMut::new(&mut [0])], offset, ReadWriteFlags::NOWAIT);
+        let read = preadv2(&self.probe, &mut [io::IoSliceMut::new(&mut [0])], offset, ReadWriteFlags::NOWAIT);
         read != Err(Errno::AGAIN)
     }
-}
-
-/// Opens a file once more. Its path may lead to another one by now.
-#[cfg(target_os = "linux")]
-fn open_directly(file: &File) -> io::Result<File> {
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::OpenOptionsExt;
-
-    let flag = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    std::fs::OpenOptions::new().read(true).custom_flags(flag).open(path)
 }
 
 #[cfg(all(test, target_os = "linux"))]
