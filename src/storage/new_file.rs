@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
 
+use crate::tensor::checked_io::WRITTEN_AT_ONCE;
+
 /// Allocates the space for a new file and sets its length.
 ///
 /// The system finds the blocks at once instead of write by write, and a full disk is noticed before the first byte.
@@ -60,14 +62,13 @@ impl<'f> WriteBehind<'f> {
 
 impl Write for WriteBehind<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let at_once = usize::try_from(STEP).unwrap_or(usize::MAX);
-        let written = self.file.write(&bytes[..bytes.len().min(at_once)])?;
+        let written = self.file.write(&bytes[..bytes.len().min(WRITTEN_AT_ONCE)])?;
         self.add(written);
         Ok(written)
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if slices.iter().map(|slice| slice.len() as u64).sum::<u64>() > STEP {
+        if slices.iter().map(|slice| slice.len()).fold(0, usize::saturating_add) > WRITTEN_AT_ONCE {
             return self.write(slices.iter().find(|slice| !slice.is_empty()).map_or(&[], |slice| slice));
         }
         let written = self.file.write_vectored(slices)?;

