@@ -15,6 +15,7 @@ use crate::format::pytorch::dcp::{self, Item, ItemContents, Saved, SavedChunk, S
 use crate::model::FileMetadata;
 use crate::storage::{FileReader, FileStorage, ReadAt, open_regular};
 use crate::tensor::TensorInfo;
+use crate::threads;
 
 /// The most warnings of items.
 const WARNINGS: usize = 16;
@@ -74,19 +75,11 @@ impl OpenOptions {
         paths: Vec<PathBuf>,
     ) -> Result<File> {
         let mut contents = FileMetadata { version: folder.version.clone(), ..FileMetadata::default() };
-        let mut readers: Vec<FileReader<'_>> = files.iter().map(FileReader::with_index).collect();
-        announce(&folder, &mut readers);
         let mut entries = Vec::with_capacity(folder.entries.len());
-        for (name, saved) in &folder.entries {
-            let entry = match saved {
-                Saved::Object(item) => self.read_object(name, item, &mut readers, &mut contents),
-                Saved::Tensor(tensor) => self.read_chunks(name, tensor, &mut readers, &mut contents.warnings),
-            };
-            let entry = entry
-                .map_err(|(file, error)| error.in_tensor(name).in_format(FORMAT.name).in_shard(&paths[file], 0))?;
-            entries.push((name, entry));
-        }
-        drop(readers);
+        self.read_items(&folder, &files, &paths, &mut |run, warnings| {
+            entries.extend(run);
+            contents.warnings.extend(warnings);
+        })?;
         contents.warnings.truncate(WARNINGS);
         let mut index = ChunkedIndex::new(files)?;
         let mut archives = Vec::new();
@@ -94,9 +87,13 @@ impl OpenOptions {
             archives.push(index.place(item.file, item.range.clone()));
         }
         archives.sort_unstable_by_key(|archive: &Range<u64>| archive.start);
-        for (name, entry) in entries {
-            let pushed = match (entry, &folder.entries[name]) {
-                (ReadEntry::Metadata, _) => Ok(()),
+        for (entry, (name, saved)) in entries.into_iter().zip(folder.entries) {
+            let name = &*name;
+            let pushed = match (entry, &saved) {
+                (ReadEntry::Text(text), _) => {
+                    contents.entries.insert(name.to_owned(), text);
+                    Ok(())
+                }
                 (ReadEntry::Whole(info, item), _) => {
                     let place = item.map_or(0..0, |item| index.place(item.file, item.range));
                     index.push(name, info, place, None)
@@ -119,6 +116,46 @@ impl OpenOptions {
         let files = ChunkedFiles { location, has_path, paths, metadata: contents, own, archives };
         let file = index.finish(&FORMAT, files, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
+    }
+
+    /// Reads all items, many of them in several threads. Calls `take` with the entries and the warnings of each run of
+    /// entries, in order.
+    fn read_items(
+        &self,
+        folder: &SavedFolder,
+        files: &[FileStorage],
+        paths: &[PathBuf],
+        take: &mut dyn FnMut(Vec<ReadEntry>, Vec<Warning>),
+    ) -> Result<()> {
+        /// The fewest entries, and the most runs of them.
+        const RUN: (usize, usize) = (256, 64);
+        /// What an item weighs as one more reason for a thread: it takes as long as so many bytes of a payload.
+        const ITEM: usize = 4 << 10;
+
+        announce(folder, files);
+        let entries = folder.entries.as_slice();
+        let len = entries.len().div_ceil(RUN.1).max(RUN.0);
+        let work = |number: usize, run: &mut Option<Result<(Vec<ReadEntry>, Vec<Warning>)>>| {
+            let mut readers: Vec<FileReader<'_>> = files.iter().map(FileReader::with_index).collect();
+            let mut warnings = Vec::new();
+            let start = number * len;
+            let entries = entries.get_range(start..(start + len).min(entries.len())).expect("it is in the folder");
+            let read = entries.iter().map(|(name, saved)| {
+                let entry = match saved {
+                    Saved::Object(item) => self.read_object(name, item, &mut readers),
+                    Saved::Tensor(tensor) => self.read_chunks(name, tensor, &mut readers, &mut warnings),
+                };
+                entry.map_err(|(file, error)| error.in_tensor(name).in_format(FORMAT.name).in_shard(&paths[file], 0))
+            });
+            *run = Some(read.collect::<Result<_>>().map(|read| (read, warnings)));
+        };
+        // Servers were asked for all of it.
+        let bytes = if files.iter().any(|file| file.is_source(0)) { 0 } else { ITEM * folder.items().count() };
+        threads::in_order(&mut Vec::new(), entries.len().div_ceil(len), bytes, &work, &mut |run| {
+            let (entries, warnings) = run.take().expect("each run is read")?;
+            take(entries, warnings);
+            Ok(())
+        })
     }
 
     /// Reads the items of a tensor. An error comes with the number of its file.
@@ -157,15 +194,11 @@ impl OpenOptions {
         name: &str,
         item: &Item,
         readers: &mut [FileReader<'_>],
-        metadata: &mut FileMetadata,
     ) -> Result<ReadEntry, (usize, Error)> {
         let read = check_range(item, readers)
             .and_then(|()| dcp::read_object(&mut readers[item.file], name, item, &self.limits));
         match read.map_err(|error| (item.file, error))? {
-            ItemContents::Text(text) => {
-                metadata.entries.insert(name.to_owned(), text);
-                Ok(ReadEntry::Metadata)
-            }
+            ItemContents::Text(text) => Ok(ReadEntry::Text(text)),
             ItemContents::Opaque => {
                 let bytes = usize::try_from(item.range.end - item.range.start).unwrap_or(usize::MAX);
                 Ok(ReadEntry::Whole(TensorInfo::blob(bytes), Some(item.clone())))
@@ -176,7 +209,8 @@ impl OpenOptions {
 
 /// What an entry of a folder becomes.
 enum ReadEntry {
-    Metadata,
+    /// A number or a text, which is metadata.
+    Text(String),
     /// All bytes of an item, or nothing.
     Whole(TensorInfo, Option<Item>),
     /// Chunks with the numbers and the ranges of their files.
@@ -195,17 +229,17 @@ fn push_unknown(index: &mut ChunkedIndex, name: &str, tensor: &SavedTensor, chun
 }
 
 /// Announces the beginnings and ends of all items, where their archives have what is read first.
-fn announce(folder: &SavedFolder, readers: &mut [FileReader<'_>]) {
+fn announce(folder: &SavedFolder, files: &[FileStorage]) {
     /// The directory of an archive of one tensor is shorter.
     const END: u64 = 1 << 10;
 
-    let mut offsets = vec![Vec::new(); readers.len()];
+    let mut offsets = vec![Vec::new(); files.len()];
     for Item { file, range, .. } in folder.items() {
         offsets[*file].extend([range.start, range.end.saturating_sub(END).max(range.start)]);
     }
-    for (mut offsets, reader) in offsets.into_iter().zip(readers) {
+    for (mut offsets, file) in offsets.into_iter().zip(files) {
         offsets.sort_unstable();
-        reader.will_read(&mut offsets.into_iter());
+        FileReader::with_index(file).will_read(&mut offsets.into_iter());
     }
 }
 

@@ -125,10 +125,11 @@ impl<'f> FileReader<'f> {
         if !self.storage.is_on_disk(offset) || bytes.len() > WINDOW && !self.is_index {
             return self.storage.read_at(offset, bytes);
         }
-        if bytes.len() > WINDOW {
+        if bytes.len() > FIRST_WINDOW {
             return self.storage.read_positions(offset, bytes);
         }
-        let len = self.next_window(offset);
+        // The end of an archive is read at once, and its parts again.
+        let len = self.next_window(offset).max(bytes.len());
         if self.is_index && len == LARGEST_WINDOW && self.window.len() < len {
             // The index is long, and in one run.
             self.storage.will_be_read(AccessPattern::InOrder);

@@ -355,7 +355,7 @@ fn items_that_an_extension_changed_are_unknown() {
 #[test]
 fn metadata_that_would_run_something_is_refused_by_name() {
     let call = |module: &str, name: &str| {
-        let mut call = Pickle(Vec::new());
+        let mut call = Pickle::from_ops(b"");
         call.global(module, name).op(b"(").text("touch x").op(b"tR");
         call.0
     };
@@ -439,17 +439,17 @@ fn bombs_are_refused_in_no_time() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(".metadata");
     // Lists in lists, each twice in the next one.
-    let mut doubled = Pickle(b"]".to_vec());
+    let mut doubled = Pickle::from_ops(b"]");
     (0..64).for_each(|_| _ = doubled.op(b"2\x862"));
     // An object with very many attributes, asked for very often.
-    let mut attributes = Pickle(Vec::new());
+    let mut attributes = Pickle::from_ops(b"");
     attributes.op(b"](}(");
     (0..50_000).for_each(|i| _ = attributes.int(i).int(i));
     attributes.op(b"uq\x000");
     (0..50_000).for_each(|_| _ = attributes.global(dcp_writer::METADATA, "ChunkStorageMetadata").op(b")\x81h\0b"));
     attributes.op(b"e");
     // A size with very many dims.
-    let mut dims = Pickle(Vec::new());
+    let mut dims = Pickle::from_ops(b"");
     dims.op(b"](").object(dcp_writer::METADATA, "ChunkStorageMetadata").text("offsets").op(b"(");
     (0..100_000).for_each(|i| _ = dims.int(i));
     dims.op(b"tq\0").text("sizes").op(b"h\0").built().op(b"e");

@@ -99,7 +99,7 @@ fn files() -> ([Vec<u8>; 2], Vec<(String, Entry)>) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let ([_, own], entries) = files();
     let input = |saved: Vec<u8>| [&(saved.len() as u16).to_le_bytes(), &saved[..], &own].concat();
-    let mut call = Pickle(Vec::new());
+    let mut call = Pickle::from_ops(b"");
     call.global("posix", "system").op(b"(").text("ls").op(b"tR");
     let mut changed = entries.clone();
     let mut hole = entries.clone();

@@ -118,9 +118,8 @@ impl SavedTensor {
 
 /// Returns whether metadata of a folder may name a global.
 fn is_allowed(module: &str, name: &str) -> bool {
-    let module = module.replace("torch.distributed._shard.checkpoint", "torch.distributed.checkpoint");
-    match &*module {
-        "torch.distributed.checkpoint.metadata" => matches!(
+    match module {
+        "torch.distributed.checkpoint.metadata" | "torch.distributed._shard.checkpoint.metadata" => matches!(
             name,
             "Metadata"
                 | "TensorStorageMetadata"
@@ -134,7 +133,9 @@ fn is_allowed(module: &str, name: &str) -> bool {
         "torch.distributed._shard.sharded_tensor.metadata" => {
             matches!(name, "TensorProperties" | "MEM_FORMAT_ENCODING")
         }
-        "torch.distributed.checkpoint.filesystem" => matches!(name, "_StorageInfo" | "_StoragePrefix"),
+        "torch.distributed.checkpoint.filesystem" | "torch.distributed._shard.checkpoint.filesystem" => {
+            matches!(name, "_StorageInfo" | "_StoragePrefix")
+        }
         "pathlib" | "pathlib._local" => {
             matches!(name, "PosixPath" | "WindowsPath" | "PurePosixPath" | "PureWindowsPath")
         }

@@ -47,20 +47,31 @@ impl<'a> Input<'a> {
         }
     }
 
+    #[inline]
     fn byte(&mut self) -> Result<u8> {
         if self.position == self.window.len() {
-            self.need(1)?;
-            let len = (self.end - self.window_end).min(Self::WINDOW);
-            self.window.resize(usize::try_from(len).expect("a window is short"), 0);
-            self.position = 0;
-            self.file.read_at(self.window_end, &mut self.window)?;
-            self.window_end += len;
+            self.next_window()?;
         }
         self.position += 1;
         Ok(self.window[self.position - 1])
     }
 
+    #[cold]
+    fn next_window(&mut self) -> Result<()> {
+        self.need(1)?;
+        let len = (self.end - self.window_end).min(Self::WINDOW);
+        self.window.resize(usize::try_from(len).expect("a window is short"), 0);
+        self.position = 0;
+        self.file.read_at(self.window_end, &mut self.window)?;
+        self.window_end += len;
+        Ok(())
+    }
+
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        if let Some(bytes) = self.window[self.position..].first_chunk() {
+            self.position += N;
+            return Ok(*bytes);
+        }
         self.need(N as u64)?;
         let mut bytes = [0; N];
         for byte in &mut bytes {
@@ -96,6 +107,14 @@ impl<'a> Input<'a> {
     fn line(&mut self) -> Result<Vec<u8>> {
         let mut line = Vec::new();
         loop {
+            let rest = &self.window[self.position..];
+            if let Some(len) = rest.iter().position(|byte| *byte == b'\n') {
+                line.extend_from_slice(&rest[..len]);
+                self.position += len + 1;
+                return Ok(line);
+            }
+            line.extend_from_slice(rest);
+            self.position = self.window.len();
             match self.byte()? {
                 b'\n' => return Ok(line),
                 byte => line.push(byte),
@@ -530,9 +549,10 @@ impl Machine {
         }
         // A few bytes can name a long name again.
         self.copy(module.len() + name.len())?;
-        let name = self.store(format!("{module}.{name}").as_bytes())?;
+        let span = span(self.heap.bytes.len(), (module.len() + 1 + name.len()) as u64)?;
+        [module, ".", name].iter().for_each(|part| self.heap.bytes.extend_from_slice(part.as_bytes()));
         let position = index(self.heap.globals.len())?;
-        self.heap.globals.push(PickledGlobal { name, function });
+        self.heap.globals.push(PickledGlobal { name: span, function });
         Ok(PickleValue::Global(position))
     }
 

@@ -4,13 +4,49 @@
 
 #![allow(dead_code, reason = "benchmarks and fuzz targets use a part of it")]
 
-/// A pickle of protocol 4.
+use std::collections::HashMap;
+
+/// A pickle of protocol 4, or a part of one.
 #[derive(Debug, Clone)]
-pub struct Pickle(pub Vec<u8>);
+pub struct Pickle(pub Vec<u8>, Option<HashMap<String, u32>>);
 
 impl Pickle {
     pub fn new() -> Self {
-        Self(b"\x80\x04".to_vec())
+        Self::from_ops(b"\x80\x04")
+    }
+
+    /// A part that remembers nothing, so that it can be put anywhere.
+    pub fn from_ops(ops: &[u8]) -> Self {
+        Self(ops.to_vec(), None)
+    }
+
+    /// A pickle that names a global or an attribute once, and the number of it from then on, as Python does. The first numbers
+    /// are for parts of it.
+    fn with_memo() -> Self {
+        let mut pickle = Self(Self::new().0, Some(HashMap::new()));
+        pickle.op(b"N").op(&[0x94; Self::OWN as usize]).op(b"0");
+        pickle
+    }
+
+    /// The numbers that are kept for parts.
+    const OWN: u32 = 4;
+
+    /// Writes a value, or the number of it.
+    fn remembered(&mut self, key: &str, write: impl FnOnce(&mut Self)) -> &mut Self {
+        if let Some(number) = self.1.as_ref().and_then(|memo| memo.get(key)).copied() {
+            return self.op(b"j").op(&number.to_le_bytes());
+        }
+        write(self);
+        if let Some(memo) = &mut self.1 {
+            memo.insert(key.to_owned(), Self::OWN + u32::try_from(memo.len()).unwrap());
+            self.op(&[0x94]);
+        }
+        self
+    }
+
+    /// The name of an attribute, of a module or of a class.
+    pub fn name(&mut self, name: &str) -> &mut Self {
+        self.remembered(name, |pickle| _ = pickle.text(name))
     }
 
     pub fn op(&mut self, op: &[u8]) -> &mut Self {
@@ -33,7 +69,7 @@ impl Pickle {
     }
 
     pub fn global(&mut self, module: &str, name: &str) -> &mut Self {
-        self.text(module).text(name).op(b"\x93")
+        self.remembered(&format!("{module}.{name}"), |pickle| _ = pickle.name(module).name(name).op(b"\x93"))
     }
 
     /// Begins an object, whose attributes follow.
@@ -76,40 +112,40 @@ pub enum Entry {
 
 /// Returns the file `.metadata`. `planner_data` is what a planner keeps: a pickled value.
 pub fn metadata(entries: &[(String, Entry)], planner_data: &[u8]) -> Vec<u8> {
-    let mut pickle = Pickle::new();
-    pickle.object(METADATA, "Metadata").text("state_dict_metadata").op(b"}(");
+    let mut pickle = Pickle::with_memo();
+    pickle.object(METADATA, "Metadata").name("state_dict_metadata").op(b"}(");
     for (name, entry) in entries {
         pickle.text(name);
         match entry {
             Entry::Object(_) => _ = pickle.global(METADATA, "BytesStorageMetadata").op(b")\x81"),
             Entry::Tensor(dtype, shape, chunks) => {
-                pickle.object(METADATA, "TensorStorageMetadata").text("properties");
+                pickle.object(METADATA, "TensorStorageMetadata").name("properties");
                 pickle.global(METADATA, "TensorProperties").op(b")\x81(").global("torch", dtype);
-                pickle.op(b"N\x89N\x89tb").text("size").size(shape).text("chunks").op(b"](");
+                pickle.op(b"N\x89N\x89tb").name("size").size(shape).name("chunks").op(b"](");
                 for chunk in chunks {
                     pickle.object(METADATA, "ChunkStorageMetadata");
-                    pickle.text("offsets").size(&chunk.offsets).text("sizes").size(&chunk.sizes).built();
+                    pickle.name("offsets").size(&chunk.offsets).name("sizes").size(&chunk.sizes).built();
                 }
                 pickle.op(b"e").built();
             }
         }
     }
-    pickle.op(b"u").text("planner_data").op(planner_data).text("storage_data").op(b"}(");
+    pickle.op(b"u").name("planner_data").op(planner_data).name("storage_data").op(b"}(");
     for (name, entry) in entries {
         let (object, chunks) = match entry {
             Entry::Object(item) => (Some((None, item)), &[][..]),
             Entry::Tensor(_, _, chunks) => (None, &chunks[..]),
         };
         for (offset, item) in object.into_iter().chain(chunks.iter().map(|chunk| (Some(&chunk.offsets), &chunk.item))) {
-            pickle.object(METADATA, "MetadataIndex").text("fqn").text(name);
+            pickle.object(METADATA, "MetadataIndex").name("fqn").text(name);
             if let Some(offset) = offset {
-                pickle.text("offset").size(offset);
+                pickle.name("offset").size(offset);
             }
             pickle.built().object("torch.distributed.checkpoint.filesystem", "_StorageInfo");
-            pickle.text("relative_path").text(&item.path).text("offset").int(item.offset.cast_signed());
-            pickle.text("length").int(item.length.cast_signed());
+            pickle.name("relative_path").text(&item.path).name("offset").int(item.offset.cast_signed());
+            pickle.name("length").int(item.length.cast_signed());
             if !item.transforms.is_empty() {
-                pickle.text("transform_descriptors").op(b"](");
+                pickle.name("transform_descriptors").op(b"](");
                 item.transforms.iter().for_each(|name| _ = pickle.text(name));
                 pickle.op(b"e");
             }
@@ -124,7 +160,7 @@ pub fn metadata(entries: &[(String, Entry)], planner_data: &[u8]) -> Vec<u8> {
 /// `FloatStorage`, whose elements have `size` bytes. Checksums are left out, as PyTorch can.
 pub fn tensor_item(storage: &str, size: u64, shape: &[u64], strides: &[u64]) -> (Vec<u8>, Vec<u8>) {
     let elements = shape.iter().product::<u64>();
-    let mut pickle = Pickle(b"\x80\x02".to_vec());
+    let mut pickle = Pickle::from_ops(b"\x80\x02");
     pickle.op(b"ctorch._utils\n_rebuild_tensor_v2\n((").text("storage");
     pickle
         .op(format!("ctorch\n{storage}\n").as_bytes())
@@ -141,7 +177,7 @@ pub fn tensor_item(storage: &str, size: u64, shape: &[u64], strides: &[u64]) -> 
 
 /// Returns what `torch.save` writes of a number.
 pub fn number_item(number: i64) -> Vec<u8> {
-    let mut pickle = Pickle(b"\x80\x02".to_vec());
+    let mut pickle = Pickle::from_ops(b"\x80\x02");
     pickle.int(number).op(b".");
     let (mut before, after) = archive(&pickle.0, 0);
     before.extend(after);
