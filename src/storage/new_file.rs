@@ -2,8 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
+use std::ops::Range;
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
 
 use crate::tensor::checked_io::WRITTEN_AT_ONCE;
+use crate::threads;
 
 /// Allocates the space for a new file and sets its length.
 ///
@@ -38,24 +42,52 @@ pub(crate) struct WriteBehind<'f> {
     written: u64,
     /// The number of bytes whose flush has begun.
     begun: u64,
+    /// Begins the flushes of a long file, which takes a tenth of the time of writing it.
+    thread: Option<FlushThread>,
+}
+
+/// A thread that begins to flush ranges of a file.
+struct FlushThread {
+    ranges: mpsc::Sender<Range<u64>>,
+    thread: JoinHandle<()>,
+}
+
+impl FlushThread {
+    fn start(file: &File) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        let (ranges, received) = mpsc::channel();
+        let work = move || received.into_iter().for_each(|range| begin_flush(&file, range));
+        Ok(Self { ranges, thread: thread::Builder::new().spawn(work)? })
+    }
 }
 
 /// The number of bytes to flush together.
 const STEP: u64 = 8 << 20;
 
+/// The bytes from which on a file is worth a thread.
+const LONG: u64 = 8 * STEP;
+
 impl<'f> WriteBehind<'f> {
     /// A writer of an empty file.
     pub(crate) fn new(file: &'f mut File) -> Self {
-        Self { file, written: 0, begun: 0 }
+        Self { file, written: 0, begun: 0, thread: None }
     }
 
     fn add(&mut self, bytes: usize) {
         self.written += bytes as u64;
         // Whole steps, so that no page is modified during its flush.
         let end = self.written - self.written % STEP;
-        if end > self.begun {
-            begin_flush(self.file, self.begun, end - self.begun);
-            self.begun = end;
+        if end == self.begun {
+            return;
+        }
+        let range = std::mem::replace(&mut self.begun, end)..end;
+        if range.start == LONG && threads::max_threads() > 1 {
+            self.thread = FlushThread::start(self.file).ok();
+        }
+        match &self.thread {
+            // It is received: the thread ends after the sender.
+            Some(thread) => drop(thread.ranges.send(range)),
+            None => begin_flush(self.file, range),
         }
     }
 }
@@ -81,12 +113,23 @@ impl Write for WriteBehind<'_> {
     }
 }
 
+impl Drop for WriteBehind<'_> {
+    fn drop(&mut self) {
+        if let Some(FlushThread { ranges, thread }) = self.thread.take() {
+            drop(ranges);
+            // It has no results.
+            let _ = thread.join();
+        }
+    }
+}
+
 /// Begins to flush a range without waiting for the disk. Nothing happens where the system cannot.
-fn begin_flush(_file: &File, _start: u64, _len: u64) {
+fn begin_flush(_file: &File, _range: Range<u64>) {
     #[cfg(target_os = "linux")]
     {
         // The advice starts writing pages, and frees clean ones. None of these is clean yet.
-        let _ = rustix::fs::fadvise(_file, _start, std::num::NonZeroU64::new(_len), rustix::fs::Advice::DontNeed);
+        let len = std::num::NonZeroU64::new(_range.end - _range.start);
+        let _ = rustix::fs::fadvise(_file, _range.start, len, rustix::fs::Advice::DontNeed);
     }
 }
 
@@ -99,7 +142,8 @@ mod tests {
     #[test]
     fn writes_every_byte_once() {
         let step = usize::try_from(STEP).unwrap();
-        let bytes: Vec<u8> = (0..=250).cycle().take(4 * step + 7).collect();
+        let long = usize::try_from(LONG).unwrap();
+        let bytes: Vec<u8> = (0..=250).cycle().take(long + 4 * step + 7).collect();
         let mut file = tempfile::tempfile().unwrap();
         let mut writer = WriteBehind::new(&mut file);
         let mut left = &bytes[..];
@@ -111,7 +155,8 @@ mod tests {
             left = after;
         }
         writer.write_all(left).unwrap();
-        assert_eq!((writer.written, writer.begun), (bytes.len() as u64, 4 * STEP));
+        assert_eq!((writer.written, writer.begun), (bytes.len() as u64, LONG + 4 * STEP));
+        drop(writer);
         let mut found = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut found).unwrap();
