@@ -1,4 +1,5 @@
 use std::fmt;
+use std::path::Path;
 
 use tensorfile::{Category, ErrorKind};
 
@@ -39,10 +40,10 @@ impl Error {
         self.0.source.category()
     }
 
-    /// Returns the path or URL of the shard.
+    /// Returns the path or URL of the shard, or of another file.
     #[must_use]
     pub fn shard(&self) -> Option<&str> {
-        self.0.shard.as_deref()
+        self.0.shard.as_deref().or_else(|| self.0.source.path()?.to_str())
     }
 
     /// Returns the key of the sample.
@@ -77,6 +78,25 @@ impl Error {
             }
             _ => self.0.source,
         }
+    }
+
+    /// An error about the file at a path or URL, which the message may begin with.
+    pub(crate) fn with_path(error: tensorfile::Error, path: &Path) -> Self {
+        let path = path.to_string_lossy();
+        let bare = match error.kind() {
+            ErrorKind::Io(io) => {
+                let message = io.to_string();
+                let message = message.strip_prefix(&format!("{path}: ")).unwrap_or(&message).to_owned();
+                std::io::Error::new(io.kind(), message).into()
+            }
+            _ => Self::from(error),
+        };
+        bare.in_shard(&path)
+    }
+
+    /// Returns whether there is a file that was not to be replaced.
+    pub(crate) fn is_existing(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::AlreadyExists)
     }
 
     pub(crate) fn malformed(what: impl Into<String>) -> Self {
@@ -132,7 +152,7 @@ impl From<Error> for std::io::Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(shard) = &self.0.shard {
+        if let Some(shard) = self.shard() {
             write!(f, "{shard}: ")?;
         }
         WithoutShard(&self.0).fmt(f)
@@ -144,6 +164,7 @@ struct WithoutShard<'a>(&'a Inner);
 impl fmt::Display for WithoutShard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { key, offset, source, .. } = self.0;
+        let source = source.without_path();
         match (key, offset) {
             (Some(key), Some(offset)) => write!(f, "sample `{key}` at byte {offset}: {source}"),
             (Some(key), None) => write!(f, "sample `{key}`: {source}"),

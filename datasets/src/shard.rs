@@ -387,7 +387,7 @@ pub(crate) fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
 }
 
 /// Reads a container as a stream, in blocks.
-struct ContainerReader {
+pub(crate) struct ContainerReader {
     container: Container,
     /// The offset after the block.
     offset: u64,
@@ -397,7 +397,7 @@ struct ContainerReader {
 }
 
 impl ContainerReader {
-    fn new(container: Container, is_remote: bool) -> Self {
+    pub(crate) fn new(container: Container, is_remote: bool) -> Self {
         // A request to a server takes as long as some megabytes.
         let most = if is_remote { 8 << 20 } else { 256 << 10 };
         Self { container, offset: 0, block: Vec::new(), done: 0, most }

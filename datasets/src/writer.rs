@@ -1,13 +1,12 @@
 //! Writes shards of samples.
 
-#[cfg(unix)]
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
 use tar::{Builder, EntryType, Header};
-use tempfile::NamedTempFile;
+use tensorfile::digest::Digest;
+use tensorfile::file::atomic::{self, NewFile};
 use tensorfile::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use tensorfile::{Dtype, ErrorKind, Format, Layout, TensorInfo, WriteOptions, ten};
 
@@ -18,7 +17,8 @@ use crate::role::Role;
 /// Writes samples to numbered shards, which are tar archives.
 ///
 /// A shard is written next to its path under a temporary name, flushed to disk and renamed, so that it is complete or not
-/// there. Equal samples make equal bytes: all modification times are 0, and all modes are `0444`.
+/// there. One in a store, such as `s3://bucket/train-{000000..}.tar`, is written to the folder for temporary files, and
+/// uploaded. Equal samples make equal bytes: all modification times are 0, and all modes are `0444`.
 ///
 /// Each tensor is a `.ten` file, unless another [format](Self::format) is set; an i64 without dims is the text of a `.cls`
 /// file; a [`Blob`](tensorfile::Blob) is a file with its name as the extension; and an entry of metadata is a `.txt` file, or
@@ -77,7 +77,7 @@ pub struct WrittenShard {
 /// A shard that is being written.
 struct OpenShard {
     path: PathBuf,
-    tar: Builder<BufWriter<NamedTempFile>>,
+    tar: Builder<BufWriter<DigestedFile>>,
     bytes: u64,
     samples: u64,
     keys: HashSet<String>,
@@ -125,6 +125,29 @@ impl ShardWriter {
             open: None,
             written: Vec::new(),
         })
+    }
+
+    /// A writer of a single shard.
+    pub(crate) fn with_file(path: &Path, file: NewFile) -> Self {
+        let open = OpenShard::new(path, DigestedFile { file, digest: Some(blake3::Hasher::new()) });
+        Self {
+            pattern: Default::default(),
+            width: 0,
+            next: 0,
+            max_samples: u64::MAX,
+            max_bytes: u64::MAX,
+            format: &ten::FORMAT,
+            has_index: false,
+            no_replace: true,
+            open: Some(open),
+            written: Vec::new(),
+        }
+    }
+
+    /// Returns the file of a single shard, which is complete.
+    pub(crate) fn into_part(mut self) -> io::Result<DigestedFile> {
+        let shard = self.open.take().expect("it has room for all samples");
+        shard.complete()
     }
 
     /// Sets the most samples of a shard. Default: 100,000, as webdataset has it.
@@ -238,9 +261,8 @@ impl ShardWriter {
                 let (before, after) = &self.pattern;
                 let path = PathBuf::from(format!("{before}{:0width$}{after}", self.next, width = self.width));
                 self.next += 1;
-                let shard =
-                    OpenShard::new(&path).map_err(|error| Error::from(error).in_shard(&path.to_string_lossy()))?;
-                self.open.insert(shard)
+                let file = NewFile::create(&path).map_err(|error| Error::with_path(error, &path))?;
+                self.open.insert(OpenShard::new(&path, DigestedFile { file, digest: None }))
             }
         };
         if !shard.keys.insert(key.to_owned()) {
@@ -284,17 +306,10 @@ fn append(tar: &mut Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result
 }
 
 impl OpenShard {
-    fn new(path: &Path) -> io::Result<Self> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".tensorfile-").suffix(".tmp");
-        // As of any new file: the process's mask applies.
-        #[cfg(unix)]
-        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let file = builder.tempfile_in(folder)?;
+    fn new(path: &Path, file: DigestedFile) -> Self {
         let tar = Builder::new(BufWriter::with_capacity(1 << 20, file));
         let (keys, index) = (HashSet::new(), Vec::new());
-        Ok(Self { path: path.to_owned(), tar, bytes: 0, samples: 0, keys, index })
+        Self { path: path.to_owned(), tar, bytes: 0, samples: 0, keys, index }
     }
 
     fn write(&mut self, key: &str, files: &[(String, &[u8])], sizes: &[u64]) -> io::Result<()> {
@@ -311,18 +326,48 @@ impl OpenShard {
         Ok(())
     }
 
-    fn finish(self, has_index: bool, no_replace: bool) -> Result<WrittenShard> {
-        let Self { path, tar, bytes, samples, index, .. } = self;
-        let file = tar.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?;
-        file.as_file().sync_all()?;
-        let put = if no_replace { file.persist_noclobber(&path) } else { file.persist(&path) };
-        put.map_err(|error| error.error)?;
+    /// Writes the end of the archive.
+    fn complete(self) -> io::Result<DigestedFile> {
+        self.tar.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)
+    }
+
+    fn finish(mut self, has_index: bool, no_replace: bool) -> Result<WrittenShard> {
+        let (path, samples, bytes) = (self.path.clone(), self.samples, self.bytes + END);
+        let index = std::mem::take(&mut self.index);
+        self.complete()?.file.put(no_replace).map_err(|error| Error::with_path(error, &path))?;
         if has_index {
-            let index = format!("v1.2 {}\n{}\n", index.len(), index.join("\n"));
-            tensorfile::file::atomic::write(index_path(&path), index.as_bytes())?;
+            let (index, path) = (format!("v1.2 {}\n{}\n", index.len(), index.join("\n")), index_path(&path));
+            atomic::write(&path, index.as_bytes()).map_err(|error| Error::with_path(error, &path))?;
         }
-        sync_folder(&path)?;
-        Ok(WrittenShard { path, samples, bytes: bytes + END })
+        Ok(WrittenShard { path, samples, bytes })
+    }
+}
+
+/// A new file, and the digest of its bytes if it is asked for.
+pub(crate) struct DigestedFile {
+    pub(crate) file: NewFile,
+    pub(crate) digest: Option<blake3::Hasher>,
+}
+
+impl DigestedFile {
+    /// Returns the length and the digest.
+    pub(crate) fn digest(&self) -> (u64, Digest) {
+        let hasher = self.digest.as_ref().expect("a part is digested");
+        (hasher.count(), Digest(*hasher.finalize().as_bytes()))
+    }
+}
+
+impl Write for DigestedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        if let Some(hasher) = &mut self.digest {
+            hasher.update(&bytes[..written]);
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -338,16 +383,6 @@ fn index_path(shard: &Path) -> PathBuf {
     let name = shard.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.find('.').filter(|dot| *dot > 0).map_or(&*name, |dot| &name[..dot]);
     shard.with_file_name(format!("{stem}.idx"))
-}
-
-/// Flushes the name of a new file to disk, where the system can.
-fn sync_folder(_path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        let folder = _path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()?;
-    }
-    Ok(())
 }
 
 /// Encodes the parts of a sample as files.

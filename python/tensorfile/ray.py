@@ -8,7 +8,8 @@
 The extra `tensorfile[ray]` installs Ray. Work is divided into splits: files, tensors of a large file, or samples of a large
 shard. Ray runs a split as one task, and runs it again if a machine is lost. Each split writes one file, which has its name
 when it is complete, and the same bytes whoever wrote it; the index is written at the end, when every split is there once.
-The files are in a folder that all machines share.
+The files are in a folder that all machines share, or at a URL such as `s3://bucket/folder` if the package is built with the
+feature `cloud` of its crates.
 
 A row of a shard is a sample: `__key__`, and a column for each tensor and text. A row of any other file is a tensor: `path`,
 `name`, `dtype`, `shape` and `data`, its bytes; `array` makes an array of them. Rows also have `__split__`, which `write`
@@ -68,7 +69,7 @@ def write(dataset: ray.data.Dataset, folder: str | os.PathLike[str], format: str
       by its key and their columns there.
     - `empty`: whether splits of which no row is left are intended.
     """
-    target: dict[str, Any] = {"folder": os.path.abspath(folder), "format": format}
+    target: dict[str, Any] = {"folder": absolute(folder), "format": format}
     parts = mapped(dataset, write_split, batch_size=None, **target).take_all()
     return committed(target["folder"], format, [row["part"] for row in parts], empty)
 
@@ -81,7 +82,7 @@ def convert(
     Rows do not pass through Python, so it takes a small part of the time of `write(read(paths), folder, to)`. Tensors of
     several files are called by the path of their file and their name.
     """
-    target: dict[str, Any] = {"folder": os.path.abspath(folder), "format": to}
+    target: dict[str, Any] = {"folder": absolute(folder), "format": to}
     parts = mapped(planned(paths, target_bytes), convert_split, **target).take_all()
     return committed(target["folder"], to, [row["part"] for row in parts], False)
 
@@ -107,11 +108,14 @@ def array(row: Mapping[str, Any]) -> numpy.ndarray:
 def planned(paths: Paths, target_bytes: int, whole_files: bool = False) -> ray.data.Dataset:
     """Return a dataset with a row for each split, each a task."""
     named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
-    # Workers have other working directories.
-    texts = [os.fspath(path) for path in named]
-    patterns = [path if "://" in path else os.path.abspath(path) for path in texts]
-    plan = _tensorfile.plan_splits(patterns, target_bytes, None, whole_files)
+    plan = _tensorfile.plan_splits([absolute(path) for path in named], target_bytes, None, whole_files)
     return ray.data.from_items([{"split": split} for split in plan], override_num_blocks=len(plan))
+
+
+def absolute(path: str | os.PathLike[str]) -> str:
+    """Return a path for workers, which have other working directories, or a URL."""
+    text = os.fspath(path)
+    return text if "://" in text else os.path.abspath(text)
 
 
 def mapped(dataset: ray.data.Dataset, function: Any, batch_size: int | None = 1, **arguments: Any) -> ray.data.Dataset:

@@ -22,6 +22,7 @@ mod remote;
 mod save;
 #[cfg(feature = "shards")]
 mod shards;
+mod stores;
 mod tensor;
 mod url;
 mod warnings;
@@ -60,6 +61,7 @@ pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
+pub use stores::{ListedObject, list_objects, remove_object};
 pub use tensor::FileTensor;
 pub use url::{is_saved_to, shown_url};
 

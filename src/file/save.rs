@@ -201,7 +201,8 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is checked before anything is written: a file created during the save is replaced.
+    /// It is checked before anything is written, and once more at the end, but not for shards: those created during the
+    /// save are replaced.
     #[must_use]
     pub fn no_replace(mut self, no_replace: bool) -> Self {
         self.no_replace = no_replace;
@@ -536,7 +537,7 @@ impl PlannedFiles {
         }
         #[cfg(feature = "shards")]
         shards::remove_left(path)?;
-        replace_with(path, options.durability, |file| {
+        replace_with(path, options.durability, options.no_replace, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;
             count.take().map_or(Ok(()), ProgressCount::finish)
         })

@@ -36,9 +36,7 @@ pub(crate) use location::{Location, RemoteFile};
 #[cfg(feature = "remote")]
 pub use traffic::{Traffic, traffic};
 
-#[cfg(feature = "remote")]
-use crate::error::Result;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "remote")]
 use crate::limits::Limits;
 use crate::storage::{SCHEMES, scheme_of, shown_url};
@@ -82,4 +80,32 @@ pub(crate) fn save(
     write: &mut dyn FnMut(&mut dyn std::io::Write) -> Result<()>,
 ) -> Result<()> {
     cloud::save(url, len, no_replace, write)
+}
+
+/// Returns the names and lengths of the objects in a folder of a store.
+pub(crate) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
+    match scheme_of(folder) {
+        #[cfg(feature = "cloud")]
+        Some((_, "cloud")) => cloud::list(folder),
+        _ => Err(no_store(folder, "list")),
+    }
+}
+
+/// Removes an object from a store.
+pub(crate) fn remove(url: &str) -> Result<()> {
+    match scheme_of(url) {
+        #[cfg(feature = "cloud")]
+        Some((_, "cloud")) => cloud::remove(url),
+        _ => Err(no_store(url, "remove")),
+    }
+}
+
+fn no_store(url: &str, what: &str) -> Error {
+    match scheme_of(url) {
+        Some((_, "http")) => {
+            let instead = "only stores can do that: s3://, gs:// and az://".to_owned();
+            ErrorKind::Unsupported { what: format!("{what} files of a web server"), instead }.into()
+        }
+        _ => cannot_open(url),
+    }
 }

@@ -41,12 +41,14 @@ pub use positioned::FileReader;
 pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
 pub use progress::{Progress, ProgressAnswer};
 pub use ranges::ReadRanges;
-pub(crate) use replace::{Durability, ReplaceStep, look, refuse_existing, replace, replace_with};
+pub(crate) use replace::{Durability, ReplaceStep, StagedFile, look, refuse_existing, replace, replace_with};
 pub(crate) use section::Section;
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
+#[cfg(feature = "cloud")]
+pub(crate) use temporary::Temporary;
 pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
 pub(crate) use url::{SCHEMES, refuse_url, scheme_of, shown_url, url_of};
 

@@ -15,16 +15,20 @@ use crate::error::{Error, Result};
 /// old file, the permissions are the default ones. If the path is a symbolic link, its target is replaced. Temporary
 /// files left by killed processes for the same path are removed.
 pub(crate) fn replace(path: &Path, fill: impl FnOnce(&mut File) -> Result<()>) -> Result<()> {
-    replace_with(path, Durability::Flushed, fill)
+    replace_with(path, Durability::Flushed, false, fill)
 }
 
-/// As [`replace`], but flushing to disk is optional.
+/// As [`replace`], but flushing to disk is optional, and so is replacing an old file.
 pub(crate) fn replace_with(
     path: &Path,
     durability: Durability,
+    no_replace: bool,
     fill: impl FnOnce(&mut File) -> Result<()>,
 ) -> Result<()> {
     refuse_url(path)?;
+    if no_replace {
+        return Staged::in_steps(path, durability, fill, &mut |_| Ok(()))?.put_new();
+    }
     replace_in_steps(path, durability, fill, &mut |_| Ok(()))
 }
 
@@ -60,8 +64,12 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(named(path, error).into()),
-        Ok(_) => Err(named(path, io::Error::new(io::ErrorKind::AlreadyExists, "exists, and is not replaced")).into()),
+        Ok(_) => Err(exists(path).into()),
     }
+}
+
+fn exists(path: &Path) -> io::Error {
+    named(path, io::Error::new(io::ErrorKind::AlreadyExists, "exists, and is not replaced"))
 }
 
 /// The steps of a replacement.
@@ -84,7 +92,36 @@ fn replace_in_steps(
     Staged::in_steps(path, durability, fill, before)?.put_in_steps(None, before)
 }
 
-/// A complete file before its rename. Dropping it before that removes the file.
+/// A new file that is written bit by bit, and then renamed. Dropping it before that removes the file.
+#[derive(Debug)]
+pub(crate) struct StagedFile {
+    file: File,
+    staged: Staged,
+}
+
+impl StagedFile {
+    /// Creates an empty file next to `path`, as [`replace`] does.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let (file, staged) = Staged::create(path, Durability::Flushed, &mut |_| Ok(()))?;
+        Ok(Self { file, staged })
+    }
+
+    pub(crate) fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Flushes the file to disk, and renames it. With `no_replace`, an existing file is an error.
+    pub(crate) fn put(self, no_replace: bool) -> Result<()> {
+        let Self { file, staged } = self;
+        staged.durability.flush(&file).map_err(|error| named(&staged.named, error))?;
+        // Windows does not rename open files.
+        drop(file);
+        if no_replace { staged.put_new() } else { staged.put_in_steps(None, &mut |_| Ok(())) }
+    }
+}
+
+/// A file before its rename. Dropping it before that removes the file.
+#[derive(Debug)]
 pub(super) struct Staged {
     /// The path given by the caller.
     named: PathBuf,
@@ -102,6 +139,19 @@ impl Staged {
         fill: impl FnOnce(&mut File) -> Result<()>,
         before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
     ) -> Result<Self> {
+        let (mut file, staged) = Self::create(given, durability, before)?;
+        fill(&mut file).map_err(|error| in_path(given, error))?;
+        before(ReplaceStep::Sync)?;
+        durability.flush(&file).map_err(|error| named(given, error))?;
+        Ok(staged)
+    }
+
+    /// Creates the new file.
+    fn create(
+        given: &Path,
+        durability: Durability,
+        before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>,
+    ) -> Result<(File, Self)> {
         let path = follow(given).map_err(|error| named(given, error))?;
         let mut old = look(&path).map_err(|error| named(given, error))?;
         if old.is_none() && path != given {
@@ -110,15 +160,22 @@ impl Staged {
         }
         before(ReplaceStep::Create)?;
         let created = Temporary::create(&path, old.is_some());
-        let (mut file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
+        let (file, new) = created.map_err(|error| named(given, creation_failed(error)))?;
         before(ReplaceStep::Permit)?;
         if let Some(old) = old {
             make_like(&file, &old, &path).map_err(|error| named(given, error))?;
         }
-        fill(&mut file).map_err(|error| in_path(given, error))?;
-        before(ReplaceStep::Sync)?;
-        durability.flush(&file).map_err(|error| named(given, error))?;
-        Ok(Self { named: given.to_owned(), path, new, durability })
+        Ok((file, Self { named: given.to_owned(), path, new, durability }))
+    }
+
+    /// Renames the file, unless there is one by now.
+    fn put_new(mut self) -> Result<()> {
+        refuse_existing(&self.named)?;
+        self.new.rename_new(&self.path).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => exists(&self.named),
+            _ => named(&self.named, error),
+        })?;
+        Ok(self.durability.flush_folder(&self.path).map_err(|error| named(&self.named, error))?)
     }
 
     /// Renames the file, with a call before each step, which may fail in place of it. This makes the files of `with`
@@ -320,6 +377,20 @@ mod tests {
             replace_in_steps(&path, Durability::Flushed, fill, &mut { look }).unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         }
+    }
+
+    #[test]
+    fn a_file_that_comes_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let late = |new: &mut File| {
+            fs::write(&path, "late")?;
+            fill(new)
+        };
+        let error = replace_with(&path, Durability::Flushed, true, late).unwrap_err();
+        assert_eq!(error.to_string(), format!("{}: exists, and is not replaced", path.display()));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "late");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -56,7 +56,7 @@ fn live() -> MutexGuard<'static, Vec<PathBuf>> {
 
 /// A locked file, removed on drop.
 #[derive(Debug)]
-pub(super) struct Temporary {
+pub(crate) struct Temporary {
     path: PathBuf,
     /// The path may already belong to another temporary file.
     is_renamed: bool,
@@ -69,7 +69,7 @@ impl Temporary {
     /// Creates an empty file in the folder of `target`. If it is `private`, only its owner may read it.
     ///
     /// Files left there by killed processes for the same target are removed.
-    pub(super) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
+    pub(crate) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
         let mut live = live();
         remove_left_for(target);
         let mut index = 0;
@@ -140,6 +140,45 @@ impl Temporary {
             live.extend(folder.placed.iter().cloned());
         }
         Ok(())
+    }
+
+    /// Renames the file, unless there is one at `target`.
+    pub(super) fn rename_new(&mut self, target: &Path) -> io::Result<()> {
+        let mut live = live();
+        rename_new(&self.path, target)?;
+        self.is_renamed = true;
+        live.retain(|path| *path != self.path);
+        Ok(())
+    }
+}
+
+/// Renames a file, unless there is one of the new name.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    use io::ErrorKind::{AlreadyExists, PermissionDenied, Unsupported};
+
+    #[cfg(any(target_os = "linux", target_os = "android", target_vendor = "apple"))]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            // NFS and some others cannot.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            renamed => return Ok(renamed?),
+        }
+    }
+    // Other than `rename`, a second name fails if there is a file.
+    match fs::hard_link(from, to) {
+        Ok(()) => fs::remove_file(from),
+        // File systems without second names.
+        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported) => {
+            if to.symlink_metadata().is_ok() {
+                Err(AlreadyExists.into())
+            } else {
+                fs::rename(from, to)
+            }
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -253,7 +292,7 @@ impl Drop for Folder {
 
 fn create_file(path: &Path, private: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
+    options.read(true).write(true).create_new(true);
     #[cfg(unix)]
     if private {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -552,6 +591,18 @@ mod tests {
         drop(first);
         second.rename(&target, None).unwrap();
         drop(second);
+        assert_eq!(names(folder.path()), ["file"]);
+    }
+
+    #[test]
+    fn a_file_is_put_where_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("file");
+        let (_file, mut first) = Temporary::create(&target, false).unwrap();
+        let (_file, mut second) = Temporary::create(&target, false).unwrap();
+        first.rename_new(&target).unwrap();
+        assert_eq!(second.rename_new(&target).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        drop((first, second));
         assert_eq!(names(folder.path()), ["file"]);
     }
 

@@ -2,7 +2,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
-use tensorfile::file::FileTensor;
+use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::view::{FileView, Renamed, Subset};
 use tensorfile::{ErrorKind, Format};
 use tensorfile_datasets::splits::{PartWriter, Planner, files};
@@ -34,8 +34,8 @@ use crate::output::{Stdout, note};
 /// a format.
 ///
 /// With --split K/N, FILE is a folder, a file or a pattern such as 'train-{000..123}.tar', OUT is a folder, and the process
-/// converts its share to one file of it, `part-0000K-of-0000N`. Long files are divided too. Samples stay samples, unless --to is
-/// given. A line about the part is printed, which `splits --commit` takes.
+/// converts its share to one file of it, `part-0000K-of-0000N`. OUT may be a folder of a store, such as s3://bucket/folder. Long
+/// files are divided too. Samples stay samples, unless --to is given. A line about the part is printed, which `splits --commit` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -173,8 +173,10 @@ impl Shards {
             Self::Unpack if convert.max_shard_size.is_some() => {
                 Err(Failure::usage("--max-shard-size is for files that are written, not for a folder"))
             }
+            Self::Unpack if shown_url(output).is_some() => {
+                Err(Failure::usage_at(output, "a shard is unpacked into a folder on disk"))
+            }
             Self::Unpack => {
-                refuse_url(output)?;
                 convert.no_clobber.check(output)?;
                 let location = location(input)?;
                 unpack(&location, output).map_err(|error| Failure::from_shards(input, &error))?;

@@ -161,6 +161,7 @@ fn a_killed_process_is_started_again() {
     assert!(is_writing(KILLED), "what it left is still there");
 
     parts.extend(lines(vec![start(&session, KILLED, "out")]));
+    assert!(!is_writing(KILLED), "the next attempt removes it");
     // A scheduler may start one twice.
     parts.extend(lines(vec![start(&session, 1, "out")]));
     let output = commit("out", &parts);
@@ -180,4 +181,43 @@ fn a_killed_process_is_started_again() {
     let parts = session.path("out/part-{00001..00004}-of-00004.tar");
     let keys: Vec<String> = Shards::new(parts.to_str().unwrap()).unwrap().map(|sample| sample.unwrap().key).collect();
     assert_eq!(keys, (0..4200).map(|i| format!("{i:06}")).collect::<Vec<_>>(), "every sample once");
+}
+
+/// Waits until a process writes a temporary file, and sends a signal. Returns the exit code.
+#[cfg(unix)]
+fn stop(mut process: Child, folder: &Path, signal: rustix::process::Signal) -> Option<i32> {
+    let has_temporary = || {
+        fs::read_dir(folder).is_ok_and(|mut entries| {
+            entries.any(|entry| entry.unwrap().file_name().as_encoded_bytes().ends_with(b".tmp"))
+        })
+    };
+    while process.try_wait().unwrap().is_none() && !has_temporary() {}
+    // It may have ended meanwhile.
+    let _ = rustix::process::kill_process(rustix::process::Pid::from_child(&process), signal);
+    process.wait().unwrap().code()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_stopped_process_leaves_nothing() {
+    use rustix::process::Signal;
+
+    let session = Session::new();
+    shards(&session, 4, 1000);
+    let output = session.run(&["convert", "data/in-0.tar", "files"]);
+    assert!(output.status.success());
+    let commands: [&[&str]; 2] =
+        [&["convert", "data", "out", "--split", "1/1"], &["convert", "files", "out/a-{0..}.tar"]];
+    for command in commands {
+        for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+            let is_stopped = (0..100).any(|_| {
+                let _ = fs::remove_dir_all(session.path("out"));
+                fs::create_dir(session.path("out")).unwrap();
+                let process = session.command(command).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                stop(process, &session.path("out"), signal) == Some(code)
+            });
+            assert!(is_stopped, "{command:?} is too fast to be stopped");
+            assert_eq!(files(&session.path("out")).into_keys().collect::<Vec<_>>(), [""; 0], "{command:?}");
+        }
+    }
 }

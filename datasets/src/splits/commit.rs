@@ -6,19 +6,17 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tensorfile::Format;
-use tensorfile::file::atomic;
+use tensorfile::file::{atomic, list_objects, remove_object, shown_url};
 
+use super::part::path_in;
 use super::{Part, refused};
 use crate::error::{Error, Result};
-
-/// The end of the names of the folders of attempts.
-pub(super) const ATTEMPT: &str = ".tmp";
 
 /// A finished job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Committed {
-    /// The path of the index.
+    /// The path or URL of the index.
     pub index: PathBuf,
     /// The names of the parts' files, in order. Splits without rows have none.
     pub files: Vec<String>,
@@ -34,8 +32,9 @@ pub struct Committed {
 /// samples, it is `index.json`, in the format of Python's `wids`; [`Shards::from_locations`](crate::Shards::from_locations)
 /// takes the [files](Committed::files).
 ///
-/// The order of `parts` is of no matter. A part that is there twice with one digest is counted once. The folders of lost
-/// attempts are removed at the end. Calling it again does the same again.
+/// The order of `parts` is of no matter. A part that is there twice with one digest is counted once. The files of lost
+/// attempts are removed at the end. Calling it again does the same again. The folder may be one of a store, such as
+/// `s3://bucket/folder`.
 ///
 /// ```
 /// use tensorfile::Tensor;
@@ -69,11 +68,15 @@ pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -
     check(&parts, files).map_err(in_folder)?;
 
     let (name, json) = index(&parts).map_err(in_folder)?;
-    let path = folder.join(name);
-    atomic::write(&path, &json)?;
+    let path = path_in(folder, &name);
+    atomic::write(&path, &json).map_err(|error| Error::with_path(error, &path))?;
     for attempt in attempts {
-        // An attempt that still runs may add to it meanwhile; it fails, and is not needed.
-        let _ = fs::remove_dir_all(attempt);
+        // One that still runs finds the part in its place, and agrees with it.
+        let path = path_in(folder, &attempt);
+        let _ = match path.to_str().filter(|url| shown_url(url).is_some()) {
+            Some(url) => remove_object(url).map_err(Error::from),
+            None => fs::remove_file(path).map_err(Error::from),
+        };
     }
     let (rows, bytes) = (parts.iter().map(|part| part.rows).sum(), parts.iter().map(|part| part.bytes).sum());
     Ok(Committed { index: path, files: parts.into_iter().filter_map(|part| part.file).collect(), rows, bytes })
@@ -119,23 +122,36 @@ fn complete(mut parts: Vec<Part>) -> Result<Vec<Part>> {
 #[derive(Default)]
 struct Listing {
     files: HashSet<String>,
-    attempts: Vec<PathBuf>,
+    /// The names of files that attempts did not finish.
+    attempts: Vec<String>,
 }
 
 impl Listing {
     /// Lists the folder once: asking for each of a million files takes longer.
     fn read(folder: &Path) -> Result<Self> {
         let mut listing = Self::default();
+        if let Some(url) = folder.to_str().filter(|url| shown_url(url).is_some()) {
+            list_objects(url)
+                .map_err(|error| Error::with_path(error, folder))?
+                .into_iter()
+                .for_each(|object| listing.add(object.name));
+            return Ok(listing);
+        }
         for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if name.starts_with("part-") {
-                listing.files.insert(name);
-            } else if name.starts_with(".part-") && name.ends_with(ATTEMPT) {
-                listing.attempts.push(entry.path());
+            if let Ok(name) = entry?.file_name().into_string() {
+                listing.add(name);
             }
         }
         Ok(listing)
+    }
+
+    /// Adds a name. Temporary files are hidden, and objects of uploads are not.
+    fn add(&mut self, name: String) {
+        if name.strip_prefix('.').unwrap_or(&name).starts_with("part-") && name.ends_with(".tmp") {
+            self.attempts.push(name);
+        } else if name.starts_with("part-") {
+            self.files.insert(name);
+        }
     }
 }
 

@@ -39,7 +39,7 @@
 //! # Exactly once
 //!
 //! Engines run a split again if a process or a machine is lost, and sometimes a second time while the first still runs. Each
-//! attempt writes to a folder of its own, flushes its file to disk and gives it its name, unless another attempt did so. The
+//! attempt writes to a file of its own, flushes it to disk and gives it its name, unless another attempt did so. The
 //! same input makes the same bytes, so both attempts agree, which their digests show. [`commit`] refuses parts that are
 //! missing, that differ, or that are of another plan, and removes what lost attempts left.
 

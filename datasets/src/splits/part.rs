@@ -1,13 +1,13 @@
 //! Writes the part of a dataset that one split makes.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
 use tensorfile::digest::Digest;
+use tensorfile::file::atomic::NewFile;
+use tensorfile::file::{Container, shown_url};
 use tensorfile::model::{MetadataValue, TensorRecord, TensorSink, Tensors};
 use tensorfile::{ErrorKind, Format, SaveOptions, Tensor, TensorMap};
 
@@ -15,7 +15,8 @@ use super::read::in_file;
 use super::{Split, refused};
 use crate::error::{Error, Result};
 use crate::sample::Sample;
-use crate::writer::ShardWriter;
+use crate::shard::ContainerReader;
+use crate::writer::{DigestedFile, ShardWriter};
 
 /// A part that was written: a line of the manifest that [`commit`](super::commit) reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,10 +46,11 @@ pub struct Part {
     pub tensors: Vec<String>,
 }
 
-/// Writes one file of a split: `part-00007-of-00040.tar`.
+/// Writes one file of a split: `part-00007-of-00040.tar`, to a folder, or to one of a store such as `s3://bucket/folder`.
 ///
-/// The file is written in a folder of this attempt, `.part-00007-of-00040.….tmp`, flushed to disk, and given its name by
-/// [`finish`](Self::finish) if no other attempt did so before. Dropping the writer removes the folder.
+/// The file is written under a temporary name, `.part-00007-of-00040.tar.0.tmp`, flushed to disk, and given its name by
+/// [`finish`](Self::finish) if no other attempt did so before. Dropping the writer removes it. A file for a store is in the
+/// folder for temporary files until it is uploaded.
 ///
 /// ```
 /// use tensorfile::Tensor;
@@ -71,9 +73,8 @@ pub struct Part {
 pub struct PartWriter {
     /// The part, as far as it is known before it is written.
     part: Part,
-    folder: PathBuf,
-    /// The folder of this attempt.
-    attempt: TempDir,
+    /// The path or URL of the file.
+    path: PathBuf,
     rows: RowWriter,
 }
 
@@ -81,51 +82,49 @@ pub struct PartWriter {
 enum RowWriter {
     Samples(Box<ShardWriter>),
     /// The index of a file comes first, so tensors are held.
-    Tensors(&'static Format, TensorMap),
+    Tensors(&'static Format, TensorMap, NewFile),
 }
 
 impl PartWriter {
     /// Begins the part of a split in a folder, which is created. The format is `tar` for samples, or that of a tensor file.
+    /// What killed attempts left of this part is removed.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the format is not one that is written with names, and [`ErrorKind::Io`] if the folder
-    /// cannot be written to.
+    /// [`ErrorKind::Unsupported`] if the format is not one that is written with names, or the folder is at a URL that is not
+    /// written to, and [`ErrorKind::Io`] if the folder cannot be written to.
     pub fn new(folder: impl AsRef<Path>, split: &Split, format: &str) -> Result<Self> {
         let folder = folder.as_ref();
         let Split { plan, number, of, .. } = split;
-        let stem = format!("part-{number:05}-of-{of:05}");
         let known = Format::named(format).filter(|format| !format.read_only && format.max_name != Some(0));
         if known.is_none() && format != "tar" {
             let what = format!("write parts of the format `{format}`");
             let instead = "parts are tar, or a format that is written with names, such as safetensors".to_owned();
             return Err(ErrorKind::Unsupported { what, instead }.into());
         }
-        let created = fs::create_dir_all(folder).and_then(|()| {
-            tempfile::Builder::new().prefix(&format!(".{stem}.")).suffix(super::commit::ATTEMPT).tempdir_in(folder)
-        });
-        let attempt = created.map_err(|error| at(folder, error))?;
+        let name = format!("part-{number:05}-of-{of:05}.{}", known.map_or("tar", |format| format.extensions[0]));
+        let path = path_in(folder, &name);
+        if shown_url(folder).is_none() {
+            fs::create_dir_all(folder).map_err(|error| Error::with_path(error.into(), folder))?;
+        }
+        let file = NewFile::create(&path).map_err(|error| Error::with_path(error, &path))?;
         let rows = match known {
-            Some(format) => RowWriter::Tensors(format, TensorMap::new()),
-            None => {
-                let writer = ShardWriter::new(attempt.path().join("{0..}.tar"))?;
-                RowWriter::Samples(Box::new(writer.max_samples(u64::MAX).max_bytes(u64::MAX)))
-            }
+            Some(format) => RowWriter::Tensors(format, TensorMap::new(), file),
+            None => RowWriter::Samples(Box::new(ShardWriter::with_file(&path, file))),
         };
-        let extension = known.map_or("tar", |format| format.extensions[0]);
         let part = Part {
             plan: Arc::clone(plan),
             number: *number,
             of: *of,
             format: format.to_owned(),
-            file: Some(format!("{stem}.{extension}")),
+            file: Some(name),
             rows: 0,
             bytes: 0,
             digest: Digest([0; 32]),
             tensor_bytes: 0,
             tensors: Vec::new(),
         };
-        Ok(Self { part, folder: folder.to_owned(), attempt, rows })
+        Ok(Self { part, path, rows })
     }
 
     /// Adds a tensor.
@@ -134,7 +133,7 @@ impl PartWriter {
     ///
     /// [`ErrorKind::Message`] if there is one of that name, or if the part is one of samples.
     pub fn tensor(&mut self, name: &str, tensor: Tensor) -> Result<()> {
-        let RowWriter::Tensors(_, tensors) = &mut self.rows else {
+        let RowWriter::Tensors(_, tensors, _) = &mut self.rows else {
             return Err(refused(format!("tensor `{name}` is not a sample, and the part is a tar")));
         };
         if tensors.insert(name, tensor).is_some() {
@@ -200,71 +199,61 @@ impl PartWriter {
     /// - [`ErrorKind::Unsupported`]: the format cannot store a tensor.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn finish(self) -> Result<Part> {
-        let Self { mut part, folder, attempt, rows } = self;
-        let name = part.file.take().expect("it is set by `new`");
-        let written = attempt.path().join(&name);
-        match rows {
-            _ if part.rows == 0 => {
-                part.digest = Digest(*blake3::hash(&[]).as_bytes());
-                return Ok(part);
-            }
-            RowWriter::Samples(writer) => {
-                let [shard] = &writer.finish()?[..] else { unreachable!("a shard has room for all samples") };
-                fs::rename(&shard.path, &written).map_err(|error| at(&written, error))?;
-            }
-            RowWriter::Tensors(format, tensors) => {
+        let Self { mut part, path, rows } = self;
+        if part.rows == 0 {
+            (part.file, part.digest) = (None, Digest(*blake3::hash(&[]).as_bytes()));
+            return Ok(part);
+        }
+        let in_file = |error| Error::with_path(error, &path);
+        let written = match rows {
+            RowWriter::Samples(writer) => writer.into_part().map_err(|error| in_file(error.into()))?,
+            RowWriter::Tensors(format, tensors, file) => {
                 part.tensor_bytes = tensors.iter().map(|(_, tensor)| tensor.as_bytes().len() as u64).sum();
                 part.tensors = tensors.keys().map(str::to_owned).collect();
-                SaveOptions::new().format(format).save(&written, &tensors)?;
+                let plan = SaveOptions::new().format(format).plan(&path, &tensors).map_err(in_file)?;
+                let mut written = DigestedFile { file, digest: Some(blake3::Hasher::new()) };
+                plan.to_writer(&mut written, &tensors).map_err(in_file)?;
+                written
             }
+        };
+        (part.bytes, part.digest) = written.digest();
+        if let Err(error) = written.file.put(true) {
+            compare(&part, &path, in_file(error))?;
         }
-        (part.bytes, part.digest) = digest_of(&written).map_err(|error| at(&written, error))?;
-        let path = folder.join(&name);
-        if !publish(&written, &path).map_err(|error| at(&path, error))? {
-            let (_, digest) = digest_of(&path).map_err(|error| at(&path, error))?;
-            if digest != part.digest {
-                let message =
-                    "an earlier attempt or another job wrote other bytes; remove the file if it is of another job";
-                return Err(refused(message.to_owned()).in_shard(&path.to_string_lossy()));
-            }
-        }
-        attempt.close().map_err(|error| at(&folder, error))?;
-        part.file = Some(name);
         Ok(part)
     }
 }
 
-/// Gives a file its name, unless there is a file of that name.
-fn publish(written: &Path, path: &Path) -> io::Result<bool> {
-    use io::ErrorKind::{AlreadyExists, PermissionDenied, Unsupported};
-
-    // A new name for the file fails if there is one, other than `rename`.
-    match fs::hard_link(written, path) {
-        Ok(()) => {}
-        Err(error) if error.kind() == AlreadyExists => return Ok(false),
-        // File systems without hard links.
-        Err(error) if matches!(error.kind(), PermissionDenied | Unsupported) => {
-            if path.exists() {
-                return Ok(false);
-            }
-            fs::rename(written, path)?;
+/// Compares a part that could not be put in its place with the file that another attempt wrote.
+fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
+    match digest_of(path, part.bytes) {
+        Ok(Some(digest)) if digest == part.digest => Ok(()),
+        Ok(_) if error.is_existing() => {
+            let message =
+                "an earlier attempt or another job wrote other bytes; remove the file if it is of another job";
+            Err(refused(message.to_owned()).in_shard(&path.to_string_lossy()))
         }
-        Err(error) => return Err(error),
+        _ => Err(error),
     }
-    #[cfg(unix)]
-    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()?;
-    Ok(true)
 }
 
-/// Returns the length and the digest of a file's bytes.
-fn digest_of(path: &Path) -> io::Result<(u64, Digest)> {
+/// Returns the digest of the bytes of a file or an object, if it has this length.
+fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
+    let container = Container::open(path)?;
+    if container.len() != bytes {
+        return Ok(None);
+    }
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(File::open(path)?)?;
-    Ok((hasher.count(), Digest(*hasher.finalize().as_bytes())))
+    hasher.update_reader(ContainerReader::new(container, shown_url(path).is_some()))?;
+    Ok(Some(Digest(*hasher.finalize().as_bytes())))
 }
 
-fn at(path: &Path, error: io::Error) -> Error {
-    Error::from(error).in_shard(&path.to_string_lossy())
+/// Returns the path or URL of a file in a folder.
+pub(super) fn path_in(folder: &Path, name: &str) -> PathBuf {
+    match folder.to_str().filter(|_| shown_url(folder).is_some()) {
+        Some(url) => PathBuf::from(format!("{}/{name}", url.trim_end_matches('/'))),
+        None => folder.join(name),
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -15,9 +15,11 @@ mod upload;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use object_store::path::Path;
 use store::Object;
 
 use super::location::{Location, RemoteFile, Siblings};
+use super::traffic;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::storage::ReadRanges;
@@ -46,6 +48,23 @@ pub(super) fn save(
     write: &mut dyn FnMut(&mut dyn Write) -> Result<()>,
 ) -> Result<()> {
     upload::upload(&Object::parse(url)?, len, no_replace, write)
+}
+
+/// Returns the names and lengths of the objects in a folder, and not in folders of it.
+pub(super) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
+    // The name is of no matter: a bucket has no key of its own.
+    let object = Object::parse(&format!("{}/any", folder.trim_end_matches('/')))?;
+    let prefix = object.key.as_ref().rsplit_once('/').and_then(|(folder, _)| Path::parse(folder).ok());
+    let store = object.store()?;
+    traffic::add_request();
+    let listed = runtime::run(async move { store.list_with_delimiter(prefix.as_ref()).await })?;
+    let listed = listed.map_err(|error| explain(&object, error))?.objects.into_iter();
+    Ok(listed.filter_map(|meta| Some((meta.location.filename()?.to_owned(), meta.size))).collect())
+}
+
+/// Removes an object.
+pub(super) fn remove(url: &str) -> Result<()> {
+    Ok(upload::delete(&Object::parse(url)?)?)
 }
 
 /// Returns what went wrong with an object, without secrets and pages of XML.

@@ -86,7 +86,7 @@ fn copy_new(from: &Object, to: &Object) -> io::Result<()> {
     copied.map_err(|error| explain(to, error))
 }
 
-fn delete(object: &Object) -> io::Result<()> {
+pub(super) fn delete(object: &Object) -> io::Result<()> {
     let (store, key) = (object.store()?, object.key.clone());
     let deleted = runtime::run(async move { store.delete(&key).await })?;
     deleted.map_err(|error| explain(object, error))
