@@ -265,7 +265,7 @@ fn for_each_file<O>(
     run: &mut OnFile<'_, O>,
 ) -> Outcome {
     let paths = expand(files);
-    let has_titles = files.len() > 1 || paths.len() > 1;
+    let has_titles = paths.len() > 1 || files.len() > 1 || split.is_planned();
     out.expect_json(json);
     let paths = split.keep(paths)?;
     if json {

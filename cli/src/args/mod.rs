@@ -21,5 +21,5 @@ pub use input::{
 };
 pub use rename::{NewNames, Rename, Unnamed};
 pub use slice::{Axis, Slice};
-pub use split::{SplitArgs, SplitNumber, planning_failed};
+pub use split::{SplitArgs, planning_failed};
 pub use write::{Names, NoClobber, Target, WriteArgs, is_stdout, open_output_stream, parse_bytes};

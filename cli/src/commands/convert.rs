@@ -5,12 +5,12 @@ use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::view::{FileView, Renamed, Subset};
 use tensorfile::{ErrorKind, Format};
-use tensorfile_datasets::splits::{PartWriter, Planner, files};
+use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, SplitNumber, Target, Unnamed, WriteArgs,
-    has_extension, is_stdout, location, parse_bytes, planning_failed, refuse_url, written_format_names,
+    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension, is_stdout,
+    location, parse_bytes, refuse_url, written_format_names,
 };
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept};
@@ -33,7 +33,7 @@ use crate::output::{Stdout, note};
 /// equal up to the first dot of their names are a sample. A shard, `.tar`, is unpacked into a folder if OUT has no extension of
 /// a format.
 ///
-/// With --split K/N, FILE is a folder, a file or a pattern such as 'train-{000..123}.tar', OUT is a folder, and the process
+/// With --split K/N, FILE is a folder, a file, a pattern such as 'train-{000..123}.tar', or with --plan a plan, OUT is a folder, and the process
 /// converts its share to one file of it, `part-0000K-of-0000N`. OUT may be a folder of a store, such as s3://bucket/folder. Long
 /// files are divided too. Samples stay samples, unless --to is given. A line about the part is printed, which `splits --commit` takes.
 #[derive(Debug, clap::Args)]
@@ -83,8 +83,8 @@ Examples:
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
-        if let Some(split) = self.split.number() {
-            return self.write_part(split, out);
+        if self.split.is_given() {
+            return self.write_part(out);
         }
         if let Some(shards) = Shards::of(self) {
             return shards.run(self);
@@ -188,16 +188,14 @@ impl Shards {
 
 impl Convert {
     /// Writes the part of one of several processes.
-    fn write_part(&self, split: SplitNumber, out: &mut Stdout) -> Outcome {
+    fn write_part(&self, out: &mut Stdout) -> Outcome {
         let (input, output) = (self.input.location(), &self.output);
         if self.has_other_options() || self.max_shard_size.is_some() || self.no_clobber.is_given() {
             return Err(Failure::usage("--split takes --to only: tensors are not changed"));
         }
         refuse_url(output)?;
         let in_input = |error| Failure::from_shards(input, &error);
-        let planned = files(&[location(input)?]).and_then(|files| Planner::by_count(split.of).plan(&files));
-        let plan = planned.map_err(|error| planning_failed(&error))?;
-        let Some(own) = split.choose(&plan) else { return Ok(Verdict::Pass) };
+        let Some(own) = self.split.own(input)? else { return Ok(Verdict::Pass) };
         let format = match self.to.as_deref() {
             Some(format) => format,
             None if own.has_samples() => "tar",
@@ -205,8 +203,8 @@ impl Convert {
                 return Err(Failure::usage("--split writes tensors in the format of --to, such as --to safetensors"));
             }
         };
-        let mut part = PartWriter::new(output, own, format).map_err(|error| Failure::from_shards(output, &error))?;
-        let part = part.copy(own).and_then(|()| part.finish()).map_err(in_input)?;
+        let mut part = PartWriter::new(output, &own, format).map_err(|error| Failure::from_shards(output, &error))?;
+        let part = part.copy(&own).and_then(|()| part.finish()).map_err(in_input)?;
         let line = serde_json::to_string(&part).expect("names and numbers are JSON");
         writeln!(out, "{line}")?;
         Ok(Verdict::Pass)

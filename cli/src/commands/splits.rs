@@ -13,8 +13,9 @@ use crate::output::{Stdout, escape};
 /// A split is some files, or ranges of long ones: tensors, or samples of a WebDataset shard. Only lengths and the headers of
 /// long files are read. The same files make the same splits in any order.
 ///
-/// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler. A
-/// process that fails is started again. `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it;
+/// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler.
+/// Each of them plans anew, or reads the JSON of this command with --plan, which is faster for many files. A process that
+/// fails is started again. `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it;
 /// `splits --commit` takes these lines in any order, and writes an index if every split is there once.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -41,7 +42,8 @@ pub struct Splits {
 
 const EXAMPLES: &str = "\
 Examples:
-  tensorfile splits --count 40 --json 'train-{000..999}.tar'
+  tensorfile splits --count 40 --json 'train-{000..999}.tar' > plan.json
+  tensorfile convert plan.json out --plan --split 3/40 > lines/3
   tensorfile verify --payload --split $SLURM_ARRAY_TASK_ID/40 models
   tensorfile convert 'train-{000..999}.tar' out --split 3/40 > lines/3
   cat lines/* | tensorfile splits --commit out -";

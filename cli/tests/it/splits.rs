@@ -89,6 +89,64 @@ fn shares_of_all_processes_are_all_files() {
 }
 
 #[test]
+fn a_saved_plan_is_read_by_each_process() {
+    let session = session();
+    let run = |line: &str| {
+        let output = session.run(&line.split(' ').collect::<Vec<_>>());
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        output.stdout
+    };
+    for (name, line) in [
+        ("whole.json", "splits models --count 2 --whole-files --json"),
+        ("tensors.json", "splits models --count 2 --json"),
+        ("data.json", "splits data --count 3 --json"),
+    ] {
+        fs::write(session.path(name), run(line)).unwrap();
+    }
+    for split in ["1/2", "2/2"] {
+        for command in ["hash", "hash --json", "verify", "stats", "stats --json"] {
+            let (planned, anew) = (
+                run(&format!("{command} whole.json --plan --split {split}")),
+                run(&format!("{command} models --split {split}")),
+            );
+            assert_eq!(String::from_utf8(planned).unwrap(), String::from_utf8(anew).unwrap(), "{command} {split}");
+        }
+        for (plan, from, to) in [("tensors.json", "models", " --to ptd"), ("data.json", "data", "")] {
+            let of = if from == "data" { split.replace("/2", "/3") } else { split.to_owned() };
+            let planned = run(&format!("convert {plan} planned-{from} --plan --split {of}{to}"));
+            assert_eq!(planned, run(&format!("convert {from} anew-{from} --split {of}{to}")), "{plan} {split}");
+        }
+    }
+    let by_pipe = session
+        .run_with_input(&["hash", "-", "--plan", "--split", "1/2"], &fs::read(session.path("whole.json")).unwrap());
+    assert_eq!(by_pipe.stdout, run("hash models --split 1/2"));
+
+    // Files of other splits are not asked for.
+    fs::remove_file(session.path("models/c.safetensors")).unwrap();
+    fs::write(session.path("models/a.safetensors"), "another file").unwrap();
+    fs::write(
+        session.path("moved.json"),
+        fs::read_to_string(session.path("whole.json")).unwrap().replace("\"number\": 2", "\"number\": 1"),
+    )
+    .unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "hash whole.json --split 1/2",
+        "hash whole.json --plan --split 1/2",
+        "hash whole.json --plan --split 2/2",
+        "hash whole.json --plan --split 3/3",
+        "hash whole.json --plan --split 1/1",
+        "hash moved.json --plan --split 2/2",
+        "hash tensors.json --plan --split 1/2",
+        "hash models --plan",
+        "hash models whole.json --plan --split 1/2",
+        "hash models/b.safetensors --plan --split 1/2",
+        "hash missing.json --plan --split 1/2",
+        "convert tensors.json out --plan --split 1/2 --to ptd",
+        "stats whole.json --plan --split 1/2 --json",
+    ]));
+}
+
+#[test]
 fn files_become_one_checkpoint() {
     let session = session();
     let mut lines = Vec::new();

@@ -54,11 +54,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tensorfile::ErrorKind;
 
-use crate::error::Error;
+use crate::error::{Error, Result};
 
 pub use commit::{Committed, commit};
 pub use part::{Part, PartWriter};
 pub use plan::{Planner, files, splits};
+use plan::{length_of, shown};
 pub use read::{Rows, TensorRow};
 
 /// A part of a job: some files, or ranges of large ones.
@@ -98,6 +99,21 @@ pub struct Piece {
     pub bytes: u64,
     /// What is read of it.
     pub extent: Extent,
+}
+
+impl Piece {
+    /// Checks that the file has the length of the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Message`] if it has another one, and [`ErrorKind::Io`] if it cannot be asked for.
+    pub fn check(&self) -> Result<()> {
+        if length_of(&self.location)? == self.bytes { Ok(()) } else { Err(self.changed()) }
+    }
+
+    fn changed(&self) -> Error {
+        refused("the file changed after the job was planned".to_owned()).in_shard(&shown(&self.location))
+    }
 }
 
 /// What is read of a file.

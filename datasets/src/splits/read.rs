@@ -6,7 +6,7 @@ use tensorfile::file::FileTensor;
 use tensorfile::view::names_after_file;
 use tensorfile::{File, Tensor, TensorInfo};
 
-use super::plan::{length_of, shown};
+use super::plan::shown;
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::batches::Batch;
 use crate::error::{Error, Result};
@@ -128,7 +128,7 @@ impl Split {
             let positions = match &piece.extent {
                 Extent::All => 0..file.len(),
                 Extent::Tensors(range) if range.end <= file.len() => range.clone(),
-                _ => return Err(changed(piece)),
+                _ => return Err(piece.changed()),
             };
             for position in positions {
                 each(TensorFound { path: &path, file: &file, names: &names, position })?;
@@ -139,12 +139,7 @@ impl Split {
 
     /// Checks that the files are those of the plan.
     fn check(&self) -> Result<()> {
-        for piece in &self.pieces {
-            if length_of(&piece.location)? != piece.bytes {
-                return Err(changed(piece));
-            }
-        }
-        Ok(())
+        self.pieces.iter().try_for_each(Piece::check)
     }
 
     /// Returns the name in a part of a tensor of a file. Of several files, it begins with the path in their folder.
@@ -188,8 +183,4 @@ fn is_of(extension: &str, column: &str) -> bool {
         }
         Role::Number(name) | Role::Text(name) | Role::Blob(name) => name == column,
     }
-}
-
-fn changed(piece: &Piece) -> Error {
-    refused("the file changed after the job was planned".to_owned()).in_shard(&shown(&piece.location))
 }
