@@ -128,7 +128,7 @@ fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tens
 }
 
 /// Reads the headers at an offset of a file of `len` bytes.
-fn head_in(file: &mut dyn ReadAt, offset: u64, len: u64) -> tensorfile::Result<Option<Head>> {
+pub(crate) fn head_in(file: &mut dyn ReadAt, offset: u64, len: u64) -> tensorfile::Result<Option<Head>> {
     if offset >= len {
         return Ok(None);
     }

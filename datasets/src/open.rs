@@ -17,7 +17,7 @@ use crate::shard::Bytes;
 pub fn open(location: &str, options: &OpenOptions, limits: &Limits) -> tensorfile::Result<File> {
     let options = options.clone().format(&TAR);
     match Bytes::open(location).map_err(Error::into_tensorfile)? {
-        Bytes::Stream { mut reader, is_direct: false, .. } => {
+        Bytes::Stream { mut reader, direct: None, .. } => {
             let (mut held, limit) = (Vec::new(), limits.held.min(limits.payload));
             (&mut reader).take(limit.saturating_add(1)).read_to_end(&mut held)?;
             if held.len() as u64 > limit {

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use tensorfile::file::{Container, shown_url};
+use tensorfile::format::ReadAt;
 use tensorfile::{ErrorKind, Limits};
 
 use crate::archive::{BLOCK, EMPTY, Head, IN_PADDING, check_end, ends_early, head_of, read_head, split};
 use crate::compression::{ShardRead, decompress, is_compressed};
 use crate::error::{Error, Result};
+use crate::format::head_in;
 use crate::sample::{Member, Sample, Source};
 
 /// The samples of one shard, in order.
@@ -57,10 +59,12 @@ pub struct Shard {
 
 pub(crate) enum Bytes {
     Mapped(Container),
+    /// Only headers are read.
+    Headers(HeaderReader),
     Stream {
         reader: ShardRead,
-        /// Its bytes are those of a file or a URL, and not compressed.
-        is_direct: bool,
+        /// The file that is read, unless it is compressed or a stream itself.
+        direct: Option<Container>,
         /// The bytes of the current sample. Headers are zeros.
         held: Vec<u8>,
         /// The offset of the first held byte.
@@ -119,6 +123,20 @@ impl Shard {
         Ok(Self { source, bytes, offset: 0, end: u64::MAX, ahead, keys, is_ended: false })
     }
 
+    /// A shard that is not compressed, of which only headers are read: its samples have a [range](Sample::range) and no bytes.
+    pub(crate) fn with_headers(location: &str, container: Container) -> Self {
+        let shard = shown_url(location).unwrap_or_else(|| location.to_owned());
+        let source = Arc::new(Source { shard, location: location.into(), limits: Limits::default() });
+        let bytes =
+            Bytes::Headers(HeaderReader { container, start: 0, block: Vec::new(), blocks: 0, is_costly: false });
+        Self { source, bytes, offset: 0, end: u64::MAX, ahead: None, keys: HashMap::new(), is_ended: false }
+    }
+
+    /// Returns whether reading headers ended early, because there are too many.
+    pub(crate) fn is_costly(&self) -> bool {
+        matches!(&self.bytes, Bytes::Headers(reader) if reader.is_costly)
+    }
+
     /// Limits reading to the samples that begin in a range of bytes of the uncompressed shard. It starts at a header of a
     /// [sample](Sample::range), and ends at one or at the end of the shard.
     ///
@@ -128,9 +146,15 @@ impl Shard {
     ///
     /// [`ErrorKind::Io`] if a stream cannot be read up to there.
     pub fn with_range(mut self, range: Range<u64>) -> Result<Self> {
-        if let Bytes::Stream { reader, .. } = &mut self.bytes {
-            let skipped = skip(reader, range.start - self.offset.min(range.start));
-            skipped.map_err(|error| Error::from(error).in_shard(&self.source.shard))?;
+        match &mut self.bytes {
+            Bytes::Stream { reader, direct: Some(container), .. } => {
+                *reader = Box::new(ContainerReader::with_range(container.clone(), true, range.clone()));
+            }
+            Bytes::Stream { reader, direct: None, .. } => {
+                let skipped = skip(reader, range.start - self.offset.min(range.start));
+                skipped.map_err(|error| Error::from(error).in_shard(&self.source.shard))?;
+            }
+            Bytes::Mapped(_) | Bytes::Headers(_) => {}
         }
         (self.offset, self.end) = (range.start, range.end);
         Ok(self)
@@ -253,11 +277,11 @@ impl Iterator for Shard {
 impl Bytes {
     pub(crate) fn open(location: &str) -> Result<Self> {
         if location == "-" {
-            return Self::stream(Box::new(io::stdin()), false);
+            return Self::stream(Box::new(io::stdin()));
         }
         let is_url = shown_url(location).is_some();
         if !is_url && is_special(Path::new(location))? {
-            return Self::stream(Box::new(File::open(location)?), false);
+            return Self::stream(Box::new(File::open(location)?));
         }
         let container = Container::open(location).map_err(without_path)?;
         let mut begin = [0; 8];
@@ -266,21 +290,25 @@ impl Bytes {
         if len == 0 {
             return Err(Error::malformed(EMPTY).at(0));
         }
-        let is_direct = !is_compressed(&begin);
-        if is_direct && container.as_bytes().is_some() {
+        if is_compressed(&begin) {
+            return Self::stream(Box::new(ContainerReader::new(container, is_url)));
+        }
+        if container.as_bytes().is_some() {
             return Ok(Self::Mapped(container));
         }
-        Self::stream(Box::new(ContainerReader::new(container, is_url)), is_direct)
+        let reader = Box::new(ContainerReader::new(container.clone(), is_url));
+        Ok(Self::Stream { reader, direct: Some(container), held: Vec::new(), start: 0 })
     }
 
-    fn stream(reader: ShardRead, is_direct: bool) -> Result<Self> {
-        Ok(Self::Stream { reader: decompress(reader)?, is_direct, held: Vec::new(), start: 0 })
+    fn stream(reader: ShardRead) -> Result<Self> {
+        Ok(Self::Stream { reader: decompress(reader)?, direct: None, held: Vec::new(), start: 0 })
     }
 
     /// Returns a reader of all bytes.
     pub(crate) fn into_reader(self) -> ShardRead {
         match self {
             Self::Mapped(container) => Box::new(ContainerReader::new(container, false)),
+            Self::Headers(reader) => Box::new(ContainerReader::new(reader.container, true)),
             Self::Stream { reader, .. } => reader,
         }
     }
@@ -294,6 +322,14 @@ impl Bytes {
                 let head = head_of(rest)?;
                 if let Some(head) = &head {
                     check_end(head, rest.len() as u64)?;
+                }
+                Ok(head)
+            }
+            Self::Headers(reader) => {
+                let len = reader.container.len();
+                let head = head_in(reader, offset, len)?;
+                if let Some(head) = &head {
+                    check_end(head, len - offset)?;
                 }
                 Ok(head)
             }
@@ -334,6 +370,7 @@ impl Bytes {
     fn container(&mut self) -> (Container, u64) {
         match self {
             Self::Mapped(container) => (container.clone(), 0),
+            Self::Headers(reader) => (reader.container.clone(), 0),
             Self::Stream { held, start, .. } => (Container::from_bytes(std::mem::take(held)), *start),
         }
     }
@@ -353,6 +390,7 @@ impl std::fmt::Debug for Bytes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Mapped(container) => container.fmt(f),
+            Self::Headers(reader) => reader.container.fmt(f),
             Self::Stream { held, .. } => f.debug_struct("Stream").field("held", &held.len()).finish_non_exhaustive(),
         }
     }
@@ -386,11 +424,65 @@ pub(crate) fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
     if skip(reader, padding)? < padding { Err(Error::malformed(IN_PADDING)) } else { Ok(()) }
 }
 
+/// Reads headers of a shard, each in a block of its own. One at a URL is a request.
+pub(crate) struct HeaderReader {
+    container: Container,
+    /// The offset of the block.
+    start: u64,
+    block: Vec<u8>,
+    /// The number of blocks so far.
+    blocks: u64,
+    /// There are more headers than are worth it.
+    is_costly: bool,
+}
+
+impl ReadAt for HeaderReader {
+    fn file_len(&self) -> Option<u64> {
+        Some(self.container.len())
+    }
+
+    fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> tensorfile::Result<()> {
+        /// A header, those of a long name, and a short file with its own.
+        const BLOCK: usize = 4 << 10;
+        /// A request takes about as long as this many bytes.
+        const REQUEST: u64 = 1 << 20;
+        /// The blocks before it is known how long files are.
+        const FIRST: u64 = 16;
+
+        let known = |reader: &Self| {
+            let from = usize::try_from(offset.checked_sub(reader.start)?).ok()?;
+            Some(from..from.checked_add(bytes.len())?).filter(|range| range.end <= reader.block.len())
+        };
+        let range = match known(self) {
+            Some(range) => range,
+            None => {
+                self.blocks += 1;
+                self.is_costly = self.blocks > FIRST + offset / REQUEST;
+                if self.is_costly {
+                    return Err(io::Error::other("there are too many headers").into());
+                }
+                let left = usize::try_from(self.container.len().saturating_sub(offset)).unwrap_or(usize::MAX);
+                self.block.resize(BLOCK.max(bytes.len()).min(left), 0);
+                self.container.read_at(offset, &mut self.block)?;
+                self.start = offset;
+                0..bytes.len()
+            }
+        };
+        let Some(found) = self.block.get(range) else {
+            let (needed, left) = (bytes.len() as u64, self.block.len() as u64);
+            return Err(ErrorKind::Truncated { needed, left }.into());
+        };
+        bytes.copy_from_slice(found);
+        Ok(())
+    }
+}
+
 /// Reads a container as a stream, in blocks.
 pub(crate) struct ContainerReader {
     container: Container,
     /// The offset after the block.
     offset: u64,
+    end: u64,
     block: Vec<u8>,
     done: usize,
     most: usize,
@@ -398,16 +490,21 @@ pub(crate) struct ContainerReader {
 
 impl ContainerReader {
     pub(crate) fn new(container: Container, is_remote: bool) -> Self {
+        Self::with_range(container, is_remote, 0..u64::MAX)
+    }
+
+    fn with_range(container: Container, is_remote: bool, range: Range<u64>) -> Self {
         // A request to a server takes as long as some megabytes.
         let most = if is_remote { 8 << 20 } else { 256 << 10 };
-        Self { container, offset: 0, block: Vec::new(), done: 0, most }
+        let end = range.end.min(container.len());
+        Self { container, offset: range.start, end, block: Vec::new(), done: 0, most }
     }
 }
 
 impl Read for ContainerReader {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         if self.done == self.block.len() {
-            let left = self.container.len().saturating_sub(self.offset);
+            let left = self.end.saturating_sub(self.offset);
             self.block.resize(usize::try_from(left).unwrap_or(usize::MAX).min(self.most), 0);
             self.container.read_at(self.offset, &mut self.block)?;
             self.offset += self.block.len() as u64;

@@ -5,10 +5,12 @@
 mod server;
 
 use std::fs;
+use std::io::Write as _;
 use std::process::Output;
 
 use serde_json::{Value, json};
 use tensorfile::{SaveOptions, TensorMap};
+use tensorfile_datasets::{ShardWriter, Shards};
 
 use super::{Session, plain, weights};
 use server::{Fault, Object, Server};
@@ -352,4 +354,44 @@ fn an_interrupt_ends_waiting_at_once() {
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+/// Puts shards of one file for each sample on the server.
+fn put_shard(remote: &Remote, name: &str, samples: u16, bytes: usize) {
+    let mut writer = ShardWriter::new(remote.session.path("shard-{0..}.tar")).unwrap();
+    for i in 0..samples {
+        writer.write_files(&format!("{i:04}"), [("bin", vec![i.to_le_bytes()[0]; bytes])]).unwrap();
+    }
+    writer.finish().unwrap();
+    remote.server.put(&format!("/{name}.tar"), fs::read(remote.session.path("shard-0.tar")).unwrap());
+}
+
+#[test]
+fn shards_at_urls_are_divided_by_their_headers() {
+    let remote = Remote::new();
+    put_shard(&remote, "long", 12, 3 << 20);
+    put_shard(&remote, "small", 4000, 3000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&fs::read(remote.session.path("shard-0.tar")).unwrap()).unwrap();
+    remote.server.put("/small.tar.gz", gzip.finish().unwrap());
+    insta::assert_snapshot!(remote.transcript(&[
+        "splits URL/long.tar?signature=secret --count 3 -v",
+        "splits URL/small.tar?signature=secret --count 3 -v",
+        "splits URL/small.tar.gz?signature=secret --count 3 -v",
+        "convert URL/small.tar?signature=secret out --split 1/3",
+        "convert URL/small.tar.gz?signature=secret out --split 2/3",
+    ]));
+    remote.server.take_seen();
+    insta::assert_snapshot!(
+        remote
+            .transcript(&["convert URL/long.tar?signature=secret out --split 2/3", "ls out/part-00002-of-00003.tar",])
+    );
+    let seen = remote.server.take_seen();
+    let long: Vec<_> = seen.iter().filter(|seen| seen.len() > 100_000).filter_map(|seen| seen.range).collect();
+    assert_eq!((long[0].0, long.last().unwrap().1), (12_584_960, 25_169_919), "only its range is read: {long:?}");
+    assert_eq!(long.iter().map(|(first, last)| last + 1 - first).sum::<usize>(), 12_584_960, "once");
+    let part = Shards::new(remote.session.path("out/part-00002-of-00003.tar").to_str().unwrap()).unwrap();
+    for (sample, i) in part.zip(4..) {
+        assert!(sample.unwrap().bytes("bin").unwrap() == vec![i; 3 << 20]);
+    }
 }

@@ -17,8 +17,9 @@ use crate::shard::Shard;
 /// Divides files into splits of up to `target_bytes`: shards of samples, or tensor files.
 ///
 /// Only lengths are read, and the headers of files that are longer: such a file is divided between its tensors or its
-/// samples. A longer tensor or sample is a split of its own. A compressed shard, or one at a URL, is not divided. The result
-/// does not depend on the order of `locations`.
+/// samples. A longer tensor or sample is a split of its own. A compressed shard is not divided, and neither is one at a URL
+/// whose files have less than 1 MiB on average: there is a request for the header of each. The result does not depend on the
+/// order of `locations`.
 ///
 /// # Errors
 ///
@@ -257,15 +258,26 @@ fn divide_file(location: &str, target: u64) -> Result<Option<Vec<(Extent, u64)>>
 }
 
 fn divide_shard(location: &str, target: u64) -> Result<Option<Vec<(Extent, u64)>>> {
-    let container = Container::open(location).map_err(|error| Error::from(error).in_shard(&shown(location)))?;
-    // A stream would be read whole to find its headers.
-    let begin = container.as_bytes().and_then(|bytes| bytes.first_chunk::<8>().copied());
-    if begin.is_none_or(|begin| is_compressed(&begin)) {
+    let in_shard = |error: tensorfile::Error| Error::from(error).in_shard(&shown(location));
+    let container = Container::open(location).map_err(in_shard)?;
+    let mut begin = [0; 8];
+    if container.len() < begin.len() as u64 {
         return Ok(None);
     }
-    let ranges = Shard::open(location)?.map(|sample| sample.map(|sample| sample.range()));
-    let ranges = ranges.collect::<Result<Vec<_>>>()?;
-    let lengths = ranges.into_iter().map(|range| (range.clone(), range.end - range.start));
+    container.read_at(0, &mut begin).map_err(in_shard)?;
+    // All of it would be read to find its headers.
+    if is_compressed(&begin) {
+        return Ok(None);
+    }
+    let mut shard = match container.as_bytes() {
+        Some(_) => Shard::open(location)?,
+        None => Shard::with_headers(location, container),
+    };
+    let ranges = shard.by_ref().map(|sample| sample.map(|sample| sample.range())).collect::<Result<Vec<_>>>();
+    if shard.is_costly() {
+        return Ok(None);
+    }
+    let lengths = ranges?.into_iter().map(|range| (range.clone(), range.end - range.start));
     Ok(Some(join(lengths, target).into_iter().map(|(range, len)| (Extent::Bytes(range), len)).collect()))
 }
 
