@@ -56,6 +56,7 @@ mod shard;
 mod shards;
 mod shuffle;
 pub mod splits;
+mod wids;
 mod writer;
 
 pub use batches::{Batch, Batches, Column};

@@ -7,12 +7,14 @@ use hashbrown::HashSet;
 use tar::{Builder, EntryType, Header};
 use tensorfile::digest::Digest;
 use tensorfile::file::atomic::{self, NewFile};
+use tensorfile::file::is_saved_to;
 use tensorfile::model::{MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
 use tensorfile::{Dtype, ErrorKind, Format, Layout, TensorInfo, WriteOptions, ten};
 
 use crate::archive::{BLOCK, split};
 use crate::error::{Error, Result};
 use crate::role::Role;
+use crate::wids::{WidsShard, wids_index};
 
 /// Writes samples to numbered shards, which are tar archives.
 ///
@@ -57,6 +59,7 @@ pub struct ShardWriter {
     max_bytes: u64,
     format: &'static Format,
     has_index: bool,
+    wids: Option<PathBuf>,
     no_replace: bool,
     open: Option<OpenShard>,
     written: Vec<WrittenShard>,
@@ -121,6 +124,7 @@ impl ShardWriter {
             max_bytes: 3_000_000_000,
             format: &ten::FORMAT,
             has_index: false,
+            wids: None,
             no_replace: false,
             open: None,
             written: Vec::new(),
@@ -138,6 +142,7 @@ impl ShardWriter {
             max_bytes: u64::MAX,
             format: &ten::FORMAT,
             has_index: false,
+            wids: None,
             no_replace: true,
             open: Some(open),
             written: Vec::new(),
@@ -176,6 +181,27 @@ impl ShardWriter {
     #[must_use]
     pub fn index(mut self, has_index: bool) -> Self {
         self.has_index = has_index;
+        self
+    }
+
+    /// Writes the index of Python's `wids` to a path or URL at the end: the number of samples of each shard.
+    ///
+    /// ```
+    /// use tensorfile_datasets::ShardWriter;
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let index = folder.path().join("train.json");
+    /// let mut writer = ShardWriter::new(folder.path().join("train-{000000..}.tar"))?.wids(&index);
+    /// writer.write_files("0001", [("txt", b"seven")])?;
+    /// writer.finish()?;
+    /// let json: serde_json::Value = serde_json::from_slice(&std::fs::read(index)?)?;
+    /// assert_eq!(json["shardlist"][0]["url"], "train-000000.tar");
+    /// assert_eq!(json["shardlist"][0]["nsamples"], 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn wids(mut self, index: impl Into<PathBuf>) -> Self {
+        self.wids = Some(index.into());
         self
     }
 
@@ -222,7 +248,30 @@ impl ShardWriter {
     /// [`ErrorKind::Io`]: writing failed.
     pub fn finish(mut self) -> Result<Vec<WrittenShard>> {
         self.close()?;
+        if let Some(path) = &self.wids {
+            self.write_wids(path).map_err(|error| Error::with_path(error, path))?;
+        }
         Ok(std::mem::take(&mut self.written))
+    }
+
+    fn write_wids(&self, path: &Path) -> tensorfile::Result<()> {
+        // Both are in one folder as a rule. Otherwise, `wids` finds a shard by its whole path.
+        let url = |shard: &WrittenShard| match shard.path.file_name() {
+            Some(name) if shard.path.parent() == path.parent() => Ok(PathBuf::from(name)),
+            _ if is_saved_to(&shard.path) => Ok(shard.path.clone()),
+            _ => std::path::absolute(&shard.path),
+        };
+        let urls = self.written.iter().map(|shard| Ok(url(shard)?.to_string_lossy().into_owned()));
+        let urls = urls.collect::<io::Result<Vec<String>>>()?;
+        let shards = self.written.iter().zip(&urls).map(|(shard, url)| WidsShard {
+            url,
+            nsamples: shard.samples,
+            filesize: shard.bytes,
+            blake3: None,
+        });
+        let mut file = NewFile::create(path)?;
+        file.write_all(&wids_index(shards))?;
+        file.put(self.no_replace)
     }
 
     fn write_encoded(&mut self, key: &str, files: &mut dyn Iterator<Item = (&str, &[u8])>) -> Result<()> {

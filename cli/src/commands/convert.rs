@@ -59,6 +59,9 @@ pub struct Convert {
     /// shard has no index, and a sample is in one shard.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_shard_size: Option<u64>,
+    /// Write an index of WebDataset shards for Python's `wids` to this file, with the number of samples of each
+    #[arg(long, value_name = "FILE")]
+    wids: Option<PathBuf>,
     #[command(flatten)]
     split: SplitArgs,
     #[command(flatten)]
@@ -76,7 +79,7 @@ Examples:
   tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
-  tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB
+  tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB --wids train.json
   tensorfile convert train-000000.tar folder
   tensorfile convert 'train-{000..123}.tar' folder --split 3/40 > lines/3";
 
@@ -86,7 +89,11 @@ impl Convert {
         if self.split.is_given() {
             return self.write_part(out);
         }
-        if let Some(shards) = Shards::of(self) {
+        let shards = Shards::of(self);
+        if self.wids.is_some() && !matches!(shards, Some(Shards::Pack)) {
+            return Err(Failure::usage("--wids is for a folder that becomes shards, such as `train-{000000..}.tar`"));
+        }
+        if let Some(shards) = shards {
             return shards.run(self);
         }
         let format = self.to.as_deref().and_then(Format::named);
@@ -142,7 +149,7 @@ impl Shards {
         let (input, output) = (convert.input.location(), &convert.output);
         if convert.to.is_some() || convert.has_other_options() {
             return Err(Failure::usage(
-                "WebDataset shards take --max-shard-size and --no-clobber only: files are not changed",
+                "WebDataset shards take --max-shard-size, --wids and --no-clobber only: files are not changed",
             ));
         }
         match self {
@@ -154,6 +161,10 @@ impl Shards {
                 let writer = ShardWriter::new(output).map_err(|error| Failure::from_shards(output, &error))?;
                 let writer = writer.max_bytes(convert.max_shard_size.unwrap_or(u64::MAX)).max_samples(u64::MAX);
                 let mut writer = writer.no_replace(convert.no_clobber.is_given());
+                if let Some(index) = &convert.wids {
+                    refuse_url(index)?;
+                    writer = writer.wids(index);
+                }
                 let packed = pack(input, &mut writer).and_then(|packed| writer.finish().map(|_| packed));
                 let packed = packed.map_err(|error| match (error.kind(), error.shard()) {
                     (ErrorKind::Io(io), Some(shard)) if io.kind() == io::ErrorKind::AlreadyExists => {
@@ -190,7 +201,11 @@ impl Convert {
     /// Writes the part of one of several processes.
     fn write_part(&self, out: &mut Stdout) -> Outcome {
         let (input, output) = (self.input.location(), &self.output);
-        if self.has_other_options() || self.max_shard_size.is_some() || self.no_clobber.is_given() {
+        if self.has_other_options()
+            || self.max_shard_size.is_some()
+            || self.wids.is_some()
+            || self.no_clobber.is_given()
+        {
             return Err(Failure::usage("--split takes --to only: tensors are not changed"));
         }
         refuse_url(output)?;

@@ -104,6 +104,24 @@ fn folders_become_shards_and_shards_folders() {
 }
 
 #[test]
+fn an_index_for_wids_is_written() {
+    let session = Session::new();
+    std::fs::create_dir(session.path("folder")).unwrap();
+    for i in 0..3 {
+        std::fs::write(session.path(&format!("folder/{i}.txt")), vec![b'a'; 1000]).unwrap();
+    }
+    insta::assert_snapshot!(session.transcript(&[
+        "convert folder out-{0..}.tar --max-shard-size 4kB --wids out.json",
+        "convert folder new-{0..}.tar --wids out.json -n",
+        "convert folder new-{0..}.tar --wids https://host/out.json",
+        "convert model.ptd model.ten --wids out.json",
+        "convert out-0.tar unpacked --wids out.json",
+        "convert folder out --split 1/2 --wids out.json",
+    ]));
+    insta::assert_snapshot!(std::fs::read_to_string(session.path("out.json")).unwrap());
+}
+
+#[test]
 fn names_that_leave_the_folder_are_refused() {
     let session = Session::new();
     let entry = |name: &str| {

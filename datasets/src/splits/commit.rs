@@ -11,6 +11,7 @@ use tensorfile::file::{atomic, list_objects, remove_object, shown_url};
 use super::part::path_in;
 use super::{Part, refused};
 use crate::error::{Error, Result};
+use crate::wids::{WidsShard, wids_index};
 
 /// A finished job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -169,45 +170,18 @@ fn check(parts: &[Part], mut files: HashSet<String>) -> Result<()> {
 }
 
 /// Returns the name of the index and its JSON.
-fn index(parts: &[Part]) -> Result<(String, Vec<u8>)> {
+fn index<'p>(parts: &'p [Part]) -> Result<(String, Vec<u8>)> {
     let format = &parts[0].format;
-    let (name, json) = match Format::named(format) {
-        None => ("index.json".to_owned(), serde_json::to_vec(&SampleIndex::new(parts))),
-        Some(format) => {
-            let name = format!("model.{}.index.json", format.extensions[0]);
-            (name, serde_json::to_vec(&TensorIndex::new(parts)?))
-        }
-    };
-    let mut json = json.expect("maps of strings and numbers are JSON");
-    json.push(b'\n');
-    Ok((name, json))
-}
-
-/// The index of Python's `wids`, with the digest of each shard.
-#[derive(Serialize)]
-struct SampleIndex<'p> {
-    __kind__: &'static str,
-    wids_version: u32,
-    shardlist: Vec<IndexedShard<'p>>,
-}
-
-#[derive(Serialize)]
-struct IndexedShard<'p> {
-    url: &'p str,
-    nsamples: u64,
-    filesize: u64,
-    blake3: String,
-}
-
-impl<'p> SampleIndex<'p> {
-    fn new(parts: &'p [Part]) -> Self {
+    let Some(format) = Format::named(format) else {
         let shard = |part: &'p Part| {
-            let (nsamples, filesize, blake3) = (part.rows, part.bytes, part.digest.to_string());
-            Some(IndexedShard { url: part.file.as_deref()?, nsamples, filesize, blake3 })
+            let (nsamples, filesize, blake3) = (part.rows, part.bytes, Some(part.digest.to_string()));
+            Some(WidsShard { url: part.file.as_deref()?, nsamples, filesize, blake3 })
         };
-        let shardlist = parts.iter().filter_map(shard).collect();
-        Self { __kind__: "wids-shard-index-v1", wids_version: 1, shardlist }
-    }
+        return Ok(("index.json".to_owned(), wids_index(parts.iter().filter_map(shard))));
+    };
+    let mut json = serde_json::to_vec(&TensorIndex::new(parts)?).expect("maps of strings and numbers are JSON");
+    json.push(b'\n');
+    Ok((format!("model.{}.index.json", format.extensions[0]), json))
 }
 
 /// The index of a checkpoint in shards.

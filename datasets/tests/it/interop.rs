@@ -8,6 +8,7 @@ use std::process::Command;
 use ndarray::{Array1, Array2, array};
 use serde_json::{Value, json};
 use tensorfile::{Blob, Tensor, TensorFile, TensorMap};
+use tensorfile_datasets::splits::{PartWriter, Planner, commit};
 use tensorfile_datasets::{Sample, Shard, ShardWriter};
 
 use crate::support::text;
@@ -23,13 +24,22 @@ fn root() -> PathBuf {
 
 /// Runs the script with webdataset, and returns the JSON that it prints.
 fn webdataset(arguments: &[&str]) -> Option<Value> {
+    python("webdataset", "webdataset_shards.py", arguments)
+}
+
+/// Runs a script that needs a module, and returns the JSON that it prints.
+fn python(module: &str, script: &str, arguments: &[&str]) -> Option<Value> {
     let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());
     let python = root().join(folder).join("venv/bin/python");
-    if !python.exists() {
-        skipped(format_args!("{} is missing; tests/interop/setup.sh installs it", python.display()));
+    let imported = Command::new(&python)
+        .args(["-c", &format!("import importlib.util as i; assert i.find_spec('{module}')")])
+        .output();
+    if !imported.is_ok_and(|output| output.status.success()) {
+        let python = python.display();
+        skipped(format_args!("{python}, or its module {module}, is missing; tests/interop/setup.sh installs it"));
         return None;
     }
-    let script = root().join("tests/interop/webdataset_shards.py");
+    let script = root().join("tests/interop").join(script);
     let output = Command::new(python).arg("-B").arg(script).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Some(serde_json::from_slice(&output.stdout).unwrap())
@@ -186,4 +196,38 @@ fn shards_of_other_programs_are_read() {
         ran += 1;
     }
     assert!(ran >= 5 || cfg!(not(target_os = "linux")), "{ran} formats");
+}
+
+#[test]
+fn wids_finds_samples_by_our_indices() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir(path("elsewhere")).unwrap();
+    for index in ["a.json", "elsewhere/a.json"] {
+        let mut writer = ShardWriter::new(path("a-{0..}.tar")).unwrap().max_samples(2).wids(path(index));
+        for i in 0..5 {
+            let files = [("cls", i.to_string().into_bytes()), ("x.bin", vec![i; 700])];
+            writer.write_files(&format!("{i:03}"), files).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let shards: Vec<String> = (0..3).map(|i| path(&format!("a-{i}.tar"))).collect();
+    let parts = Planner::by_count(2).plan(&shards).unwrap().into_iter().map(|split| {
+        let mut part = PartWriter::new(path("out"), &split, "tar").unwrap();
+        part.copy(&split).unwrap();
+        part.finish().unwrap()
+    });
+    let committed = commit(path("out"), parts.collect::<Vec<_>>()).unwrap();
+    for index in [&path("a.json"), &path("elsewhere/a.json"), text(&committed.index)] {
+        let cache = tempfile::tempdir().unwrap();
+        let Some(found) = python("wids", "wids_shards.py", &[index, text(cache.path())]) else { return };
+        let expected = (0..5).rev().map(|i| {
+            json!({
+                "__key__": format!("{i:03}"),
+                ".cls": i.to_string().as_bytes(),
+                ".x.bin": vec![i; 700],
+            })
+        });
+        assert_eq!(found, Value::from_iter(expected), "{index}");
+    }
 }
