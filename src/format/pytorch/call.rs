@@ -104,10 +104,10 @@ impl Machine {
                     let made = if function == Function::Reconstruct {
                         self.object_of(class, &rest)?
                     } else if is_known {
-                        let args = self.container(rest)?;
+                        let args = self.container(&rest)?;
                         self.call(class, args)?
                     } else {
-                        let args = self.container(rest)?;
+                        let args = self.container(&rest)?;
                         self.object_of(class, &[PickleValue::Tuple(args)])?
                     };
                     Some(made)
@@ -175,7 +175,8 @@ impl Machine {
 
     /// Returns an object made of unnamed values.
     fn object(&mut self, class: u32, parts: &[PickleValue]) -> Result<PickleValue> {
-        let parts = self.container(parts.iter().flat_map(|part| [PickleValue::Unnamed, *part]).collect())?;
+        let parts: Vec<_> = parts.iter().flat_map(|part| [PickleValue::Unnamed, *part]).collect();
+        let parts = self.container(&parts)?;
         let i = index(self.heap.objects.len())?;
         self.heap.objects.push(PickledObject { class, parts });
         Ok(PickleValue::Object(i))
@@ -186,7 +187,7 @@ impl Machine {
         match target {
             PickleValue::Object(i) => {
                 let parts = self.heap.objects[i as usize].parts;
-                self.heap.containers[parts as usize].extend([PickleValue::Unnamed, state]);
+                self.heap.containers.extend(parts, &[PickleValue::Unnamed, state]);
                 Ok(())
             }
             PickleValue::Tensor(_) | PickleValue::Other(_) => self.with_extra(target, None, Some(state)).map(drop),
@@ -198,7 +199,7 @@ impl Machine {
                     _ => false,
                 };
                 if !is_versions {
-                    let parts = self.container(vec![PickleValue::Unnamed, state])?;
+                    let parts = self.container(&[PickleValue::Unnamed, state])?;
                     self.heap.dict_attributes.push((dict, parts));
                 }
                 Ok(())
@@ -300,7 +301,7 @@ impl Machine {
                 if is_dict { values.iter().step_by(2).copied().collect() } else { values.to_vec() }
             }
         };
-        let i = self.container(values)?;
+        let i = self.container(&values)?;
         Ok(Some(match function {
             Function::Tuple => PickleValue::Tuple(i),
             Function::Size => PickleValue::Size(i),
@@ -331,7 +332,7 @@ impl Machine {
             }
             other => return Err(malformed(format!("the pickle makes a dict of {}", kind_of(other)))),
         };
-        self.container(pairs).map(PickleValue::Dict)
+        self.container(&pairs).map(PickleValue::Dict)
     }
 
     /// Returns a storage, or the class of a module, which older versions save with its source.
@@ -479,10 +480,10 @@ impl Machine {
         };
         let attributes = match (old.attributes, state) {
             (Some(i), Some(state)) => {
-                self.heap.containers[i as usize].extend([PickleValue::Unnamed, state]);
+                self.heap.containers.extend(i, &[PickleValue::Unnamed, state]);
                 Some(i)
             }
-            (None, Some(state)) => Some(self.container(vec![PickleValue::Unnamed, state])?),
+            (None, Some(state)) => Some(self.container(&[PickleValue::Unnamed, state])?),
             (old, None) => old,
         };
         let extra = Extra { class: class.or(old.class), attributes };
@@ -543,7 +544,7 @@ impl Machine {
             |pair: &&[PickleValue]| !matches!(pair[0], PickleValue::Text(key) if PARTS.contains(&self.heap.text(key)));
         let others: Vec<PickleValue> = pairs.filter(is_other).flatten().copied().collect();
         self.copy(others.len().saturating_mul(size_of::<PickleValue>()))?;
-        self.container(others).map(PickleValue::Dict).map(Some)
+        self.container(&others).map(PickleValue::Dict).map(Some)
     }
 
     /// Returns a tensor or an array to be converted to a dtype on loading: `(data, dtype, device, …)`.
@@ -635,7 +636,7 @@ impl Machine {
             _ => {}
         }
         if !parts.is_empty() {
-            other.parts = Some(self.container(parts)?);
+            other.parts = Some(self.container(&parts)?);
         }
         self.heap.others[i as usize] = other;
         Ok(PickleValue::Other(i))

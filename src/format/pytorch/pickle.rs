@@ -222,7 +222,10 @@ impl Machine {
                 self.marks.pop();
             }
             op::POP => drop(self.pop()?),
-            op::POP_MARK => self.above_mark().map(drop)?,
+            op::POP_MARK => {
+                let start = self.mark()?;
+                self.stack.truncate(start);
+            }
             op::DUP => self.push(self.top()?),
             op::NONE => self.push(PickleValue::None),
             op::NEWTRUE => self.push(PickleValue::Bool(true)),
@@ -283,47 +286,47 @@ impl Machine {
                 let value = self.text_or_bytes(span);
                 self.push(value);
             }
-            op::EMPTY_TUPLE => self.push_container(PickleValue::Tuple, Vec::new())?,
-            op::EMPTY_LIST => self.push_container(PickleValue::List, Vec::new())?,
-            op::EMPTY_DICT => self.push_container(PickleValue::Dict, Vec::new())?,
-            op::EMPTY_SET => self.push_container(PickleValue::Set, Vec::new())?,
+            op::EMPTY_TUPLE => self.push_container(PickleValue::Tuple, self.stack.len())?,
+            op::EMPTY_LIST => self.push_container(PickleValue::List, self.stack.len())?,
+            op::EMPTY_DICT => self.push_container(PickleValue::Dict, self.stack.len())?,
+            op::EMPTY_SET => self.push_container(PickleValue::Set, self.stack.len())?,
             op::TUPLE1 | op::TUPLE2 | op::TUPLE3 => {
-                let values = self.take(usize::from(opcode - op::TUPLE1) + 1)?;
-                self.push_container(PickleValue::Tuple, values)?;
+                let start = self.last(usize::from(opcode - op::TUPLE1) + 1)?;
+                self.push_container(PickleValue::Tuple, start)?;
             }
             op::TUPLE | op::LIST | op::FROZENSET | op::DICT => {
-                let values = self.above_mark()?;
+                let start = self.mark()?;
                 let kind = match opcode {
                     op::TUPLE => PickleValue::Tuple,
                     op::LIST => PickleValue::List,
                     op::FROZENSET => PickleValue::FrozenSet,
                     _ => {
-                        check_pairs(&values)?;
+                        check_pairs(&self.stack[start..])?;
                         PickleValue::Dict
                     }
                 };
-                self.push_container(kind, values)?;
+                self.push_container(kind, start)?;
             }
             op::APPEND => {
-                let values = self.take(1)?;
-                self.extend("a list", values)?;
+                let start = self.last(1)?;
+                self.extend("a list", start)?;
             }
             op::APPENDS => {
-                let values = self.above_mark()?;
-                self.extend("a list", values)?;
+                let start = self.mark()?;
+                self.extend("a list", start)?;
             }
             op::ADDITEMS => {
-                let values = self.above_mark()?;
-                self.extend("a set", values)?;
+                let start = self.mark()?;
+                self.extend("a set", start)?;
             }
             op::SETITEM => {
-                let values = self.take(2)?;
-                self.extend("a dict", values)?;
+                let start = self.last(2)?;
+                self.extend("a dict", start)?;
             }
             op::SETITEMS => {
-                let values = self.above_mark()?;
-                check_pairs(&values)?;
-                self.extend("a dict", values)?;
+                let start = self.mark()?;
+                check_pairs(&self.stack[start..])?;
+                self.extend("a dict", start)?;
             }
             op::GET | op::BINGET | op::LONG_BINGET => {
                 let number = memo_number(opcode == op::GET, opcode == op::BINGET, input)?;
@@ -345,8 +348,7 @@ impl Machine {
                 self.push(value);
             }
             op::STACK_GLOBAL => {
-                let names = self.take(2)?;
-                let [PickleValue::Text(module), PickleValue::Text(name)] = names[..] else {
+                let [PickleValue::Text(module), PickleValue::Text(name)] = self.take()? else {
                     return Err(malformed("the name of a global is not a string"));
                 };
                 let (module, name) = (self.heap.text(module).to_owned(), self.heap.text(name).to_owned());
@@ -354,16 +356,16 @@ impl Machine {
                 self.push(value);
             }
             op::REDUCE | op::NEWOBJ => {
-                let values = self.take(2)?;
-                let Some(args) = values[1].tuple() else {
+                let [function, args] = self.take()?;
+                let Some(args) = args.tuple() else {
                     return Err(malformed("the arguments of a call are not a tuple"));
                 };
-                let result = self.call(values[0], args)?;
+                let result = self.call(function, args)?;
                 self.push(result);
             }
             op::NEWOBJ_EX => {
-                let values = self.take(3)?;
-                let result = self.object_of(values[0], &values[1..])?;
+                let [class, args @ ..]: [_; 3] = self.take()?;
+                let result = self.object_of(class, &args)?;
                 self.push(result);
             }
             op::INST | op::OBJ => {
@@ -374,13 +376,16 @@ impl Machine {
                     }
                     _ => None,
                 };
-                let mut values = self.above_mark()?;
-                let function = match function {
-                    Some(function) => function,
-                    None if values.is_empty() => return Err(malformed("a call has no function")),
-                    None => values.remove(0),
+                let start = self.mark()?;
+                let (function, start) = match (function, self.stack.get(start)) {
+                    (Some(function), _) => (function, start),
+                    (None, Some(function)) => (*function, start + 1),
+                    (None, None) => return Err(malformed("a call has no function")),
                 };
-                let args = self.container(values)?;
+                let args = self.container_from(start)?;
+                if opcode == op::OBJ {
+                    self.stack.pop();
+                }
                 let result = self.call(function, args)?;
                 self.push(result);
             }
@@ -421,56 +426,70 @@ impl Machine {
         Ok(value)
     }
 
-    /// Takes the last values.
-    fn take(&mut self, count: usize) -> Result<Vec<PickleValue>> {
+    /// Returns where the last `count` values begin on the stack.
+    fn last(&self, count: usize) -> Result<usize> {
         let start = self.stack.len().checked_sub(count).filter(|start| *start >= self.floor());
-        let start = start.ok_or_else(too_few)?;
-        let values = self.stack[start..].to_vec();
+        start.ok_or_else(too_few)
+    }
+
+    /// Takes the last values.
+    fn take<const N: usize>(&mut self) -> Result<[PickleValue; N]> {
+        let start = self.last(N)?;
+        let values = *self.stack[start..].first_chunk().expect("these are the last");
         self.stack.truncate(start);
         Ok(values)
     }
 
-    /// Takes the values above the last mark.
-    fn above_mark(&mut self) -> Result<Vec<PickleValue>> {
-        let start = self.marks.pop().ok_or_else(|| malformed("the pickle has no mark"))?;
-        let values = self.stack[start..].to_vec();
-        self.stack.truncate(start);
-        Ok(values)
+    /// Takes the last mark. Returns where the values above it begin on the stack.
+    fn mark(&mut self) -> Result<usize> {
+        self.marks.pop().ok_or_else(|| malformed("the pickle has no mark"))
     }
 
-    pub(super) fn container(&mut self, values: Vec<PickleValue>) -> Result<u32> {
+    pub(super) fn container(&mut self, values: &[PickleValue]) -> Result<u32> {
         let position = index(self.heap.containers.len())?;
         self.heap.containers.push(values);
         Ok(position)
     }
 
-    fn push_container(&mut self, kind: fn(u32) -> PickleValue, values: Vec<PickleValue>) -> Result<()> {
-        let position = self.container(values)?;
+    /// Takes the values of the stack from `start` on into a new container.
+    fn container_from(&mut self, start: usize) -> Result<u32> {
+        let position = index(self.heap.containers.len())?;
+        self.heap.containers.push(&self.stack[start..]);
+        self.stack.truncate(start);
+        Ok(position)
+    }
+
+    fn push_container(&mut self, kind: fn(u32) -> PickleValue, start: usize) -> Result<()> {
+        let position = self.container_from(start)?;
         self.push(kind(position));
         Ok(())
     }
 
-    /// Adds values to the container at the top, described by `expected`.
-    fn extend(&mut self, expected: &str, values: Vec<PickleValue>) -> Result<()> {
-        let target = self.top()?;
+    /// Takes the values of the stack from `start` on, and adds them to the container before them, described by `expected`.
+    fn extend(&mut self, expected: &str, start: usize) -> Result<()> {
+        let (before, values) = self.stack.split_at(start);
+        let target = before[self.floor()..].last().copied().ok_or_else(too_few)?;
+        let containers = &mut self.heap.containers;
         if let PickleValue::Object(position) = target {
-            let parts = self.heap.objects[position as usize].parts as usize;
+            let parts = self.heap.objects[position as usize].parts;
             if expected == "a dict" {
-                self.heap.containers[parts].extend(values);
+                containers.extend(parts, values);
             } else {
                 for value in values {
-                    let number = PickleValue::Int(index(self.heap.containers[parts].len() / 2)?.into());
-                    self.heap.containers[parts].extend([number, value]);
+                    let number = PickleValue::Int(index(containers.values(parts).len() / 2)?.into());
+                    containers.extend(parts, &[number, *value]);
                 }
             }
-            return Ok(());
-        }
-        match target.container().filter(|_| target.kind() == expected) {
-            Some(position) => self.heap.containers[position as usize].extend(values),
-            None => {
-                return Err(malformed(format!("the pickle adds items to {}, but expected {expected}", target.kind())));
+        } else {
+            match target.container().filter(|_| target.kind() == expected) {
+                Some(position) => containers.extend(position, values),
+                None => {
+                    let found = target.kind();
+                    return Err(malformed(format!("the pickle adds items to {found}, but expected {expected}")));
+                }
             }
         }
+        self.stack.truncate(start);
         Ok(())
     }
 

@@ -115,7 +115,7 @@ pub(super) struct Heap {
     /// The starts of byte strings stored in the file unchanged, and their offsets there.
     pub(super) places: Vec<(u32, u64)>,
     /// The values of containers. Dicts have keys and values in turn.
-    pub(super) containers: Vec<Vec<PickleValue>>,
+    pub(super) containers: Containers,
     pub(super) globals: Vec<PickledGlobal>,
     pub(super) storages: Vec<PickledStorage>,
     pub(super) tensors: Vec<PickledTensor>,
@@ -138,7 +138,7 @@ impl Heap {
     }
 
     pub(super) fn values(&self, container: u32) -> &[PickleValue] {
-        &self.containers[container as usize]
+        self.containers.values(container)
     }
 
     /// Calls `text` and `surrogate` with the parts of a string.
@@ -184,6 +184,58 @@ impl Heap {
         } else {
             self.bytes(bytes.span).to_vec()
         }
+    }
+}
+
+/// The values of all containers, in one allocation: most have one to three values, and there are hundreds of thousands.
+#[derive(Debug, Default)]
+pub(super) struct Containers {
+    values: Vec<PickleValue>,
+    places: Vec<ContainerPlace>,
+}
+
+/// Where the values of a container are.
+#[derive(Debug)]
+struct ContainerPlace {
+    start: usize,
+    len: usize,
+    /// The number of values that fit there. The last container has room for any number.
+    room: usize,
+}
+
+impl Containers {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn values(&self, container: u32) -> &[PickleValue] {
+        let place = &self.places[container as usize];
+        &self.values[place.start..][..place.len]
+    }
+
+    pub(super) fn push(&mut self, values: &[PickleValue]) {
+        self.places.push(ContainerPlace { start: self.values.len(), len: values.len(), room: values.len() });
+        self.values.extend_from_slice(values);
+    }
+
+    /// Adds values to a container. It moves to the end if others are behind it. Once it grows, it has room for as many again.
+    pub(super) fn extend(&mut self, container: u32, more: &[PickleValue]) {
+        let place = &mut self.places[container as usize];
+        let len = place.len + more.len();
+        if len <= place.room {
+            self.values[place.start + place.len..][..more.len()].copy_from_slice(more);
+        } else {
+            if place.start + place.room < self.values.len() {
+                let old = place.start..place.start + place.len;
+                place.start = self.values.len();
+                self.values.extend_from_within(old);
+            }
+            self.values.truncate(place.start + place.len);
+            self.values.extend_from_slice(more);
+            place.room = if place.len == 0 { len } else { 2 * len };
+            self.values.resize(place.start + place.room, PickleValue::None);
+        }
+        place.len = len;
     }
 }
 
@@ -328,5 +380,26 @@ mod tests {
     fn a_value_is_small() {
         // A byte of a pickle can make a value.
         assert_eq!(size_of::<PickleValue>(), 16);
+    }
+
+    #[test]
+    fn containers_grow_among_others() {
+        let number = |value: &PickleValue| if let PickleValue::Int(number) = value { *number } else { -1 };
+        let mut containers = Containers::default();
+        (0..3).for_each(|_| containers.push(&[]));
+        for (i, container) in [0, 1, 1, 0, 2, 2, 2, 1, 0, 0, 1].into_iter().cycle().take(110).enumerate() {
+            let i = i64::try_from(i).unwrap();
+            containers.extend(container, &[PickleValue::Int(i), PickleValue::Int(-i)][..1 + usize::from(i % 3 == 0)]);
+            containers.push(&[PickleValue::Int(i)]);
+        }
+        let found: Vec<Vec<i64>> = (0..3).map(|i| containers.values(i).iter().map(number).collect()).collect();
+        let mut expected = vec![Vec::new(); 3];
+        for (i, container) in (0..110).zip([0, 1, 1, 0, 2, 2, 2, 1, 0, 0, 1].into_iter().cycle()) {
+            expected[container].extend([i, -i].into_iter().take(1 + usize::from(i % 3 == 0)));
+        }
+        assert_eq!(found, expected);
+        assert!((3..113).all(|i| number(&containers.values(i)[0]) == i64::from(i) - 3));
+        // No more than four times the values, with those that are left behind.
+        assert!(containers.values.len() <= 4 * (expected.concat().len() + 110));
     }
 }
