@@ -3,8 +3,9 @@
 use flate2::Crc;
 use hashbrown::{HashMap, HashSet};
 
-use super::collect::{Checkpoint, Storages, collect};
+use super::collect::{Checkpoint, collect};
 use super::pickle::{Input, read};
+use super::storages::Storages;
 use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;

@@ -96,6 +96,7 @@ mod de;
 mod header;
 mod pickle;
 mod python;
+mod storages;
 mod strides;
 mod value;
 
