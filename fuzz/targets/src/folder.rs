@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use tensorfile::file::Backend;
-use tensorfile::{Category, ErrorKind, File, OpenOptions, Result, TensorMap};
+use tensorfile::Tensor;
+use tensorfile::file::FileTensor;
 
-use crate::budget::{bounded, limits};
+use crate::backends::open_both;
 use crate::dcp_writer::{Chunk, Entry, Item, Pickle, metadata, number_item, tensor_item};
 
 /// The length of the metadata is in the first two bytes. The rest is the file of the second process.
@@ -17,48 +17,22 @@ pub fn run(input: &[u8]) {
     fs::write(folder.path().join(".metadata"), saved).unwrap();
     fs::write(folder.path().join("__0_0.distcp"), &first).unwrap();
     fs::write(folder.path().join("__1_0.distcp"), own).unwrap();
-    let len = input.len() + first.len();
-    let mut found = Vec::new();
-    for backend in [Backend::Mapped, Backend::Positioned] {
-        let options = OpenOptions::new().limits(limits(len)).backend(backend);
-        let file = bounded("opening", len, || options.open(folder.path()));
-        if let Err(error) = &file {
-            let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
-            // Such as tensors in chunks whose elements share bytes, or TorchScript.
-            let is_unsupported = matches!(error.kind(), ErrorKind::Unsupported { .. });
-            assert!(is_of_file || is_unsupported, "{error:?}");
-        }
-        found.push(contents(&file, len));
-    }
-    assert_eq!(found[0], found[1], "mapped, and positioned");
+    let _ = open_both(folder.path(), input.len() + first.len(), &show);
 }
 
-fn contents(file: &Result<File>, len: usize) -> Vec<String> {
-    let file = match file {
-        Ok(file) => file,
-        Err(error) => return vec![error.to_string()],
-    };
-    let metadata = bounded("metadata", len, || file.metadata()).map_err(|error| error.to_string());
-    let tensors = file.tensors().map(|tensor| {
-        let read = bounded("reading a tensor", len, || tensor.read()).map_err(|error| error.to_string());
-        if let Ok(whole) = &read {
-            let mut written = Vec::new();
-            tensor.write_row_major_to(&mut written).unwrap();
-            assert_eq!(written.len(), whole.as_bytes().len());
-            // The first half of each dim, as a part of what was read.
-            let half: Vec<_> = tensor.shape().iter().map(|dim| 0..dim.div_ceil(2)).collect();
-            if let Ok(part) = tensor.slice(&half) {
-                let bytes = part.as_bytes();
-                assert!(bytes.is_empty() || bytes[0] == written[0], "{tensor:?}");
-            }
+fn show(tensor: &FileTensor<'_>, read: &Result<Tensor, String>) -> String {
+    if let Ok(whole) = read {
+        let mut written = Vec::new();
+        tensor.write_row_major_to(&mut written).unwrap();
+        assert_eq!(written.len(), whole.as_bytes().len());
+        // The first half of each dim, as a part of what was read.
+        let half: Vec<_> = tensor.shape().iter().map(|dim| 0..dim.div_ceil(2)).collect();
+        if let Ok(part) = tensor.slice(&half) {
+            let bytes = part.as_bytes();
+            assert!(bytes.is_empty() || bytes[0] == written[0], "{tensor:?}");
         }
-        format!("{tensor:?} {:?} {read:?}", tensor.places())
-    });
-    let all = tensors.chain([format!("{metadata:?} {:?}", file.shards())]).collect();
-    let map = bounded("a map", len, || file.load::<TensorMap>());
-    assert!(map.is_ok() || file.tensors().any(|tensor| tensor.read().is_err()), "{map:?}");
-    let _ = bounded("checksums", len, || file.check_other_checksums());
-    all
+    }
+    format!("{tensor:?} {:?} {read:?}", tensor.places())
 }
 
 /// Returns the files of two processes, and the entries of their items: `a` in rows, `b` in columns, `c` and a number.

@@ -7,6 +7,7 @@
 #![allow(clippy::cast_possible_truncation, reason = "inputs are small")]
 
 mod append;
+mod backends;
 mod budget;
 mod codegen;
 mod convert;

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use tensorfile::file::Backend;
-use tensorfile::{Category, ErrorKind, File, OpenOptions, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten};
+use tensorfile::file::{Backend, FileTensor};
+use tensorfile::{File, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten};
 
-use crate::budget::{bounded, limits};
+use crate::backends::{contents, open, open_both};
 use crate::input::Input;
 
 /// The files next to the index. The first byte of an input can be the end of the name of its own shard.
@@ -29,19 +29,7 @@ pub fn run(input: &[u8]) {
     #[cfg(unix)]
     special_files(folder.path());
 
-    let mut found = Vec::new();
-    for backend in [Backend::Mapped, Backend::Positioned] {
-        let options = OpenOptions::new().limits(limits(len)).backend(backend);
-        let file = bounded("opening", len, || options.open(&index));
-        if let Err(error) = &file {
-            let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
-            // Such as an old version of a format.
-            let is_unsupported = matches!(error.kind(), ErrorKind::Unsupported { .. });
-            assert!(is_of_file || is_unsupported, "{error:?}");
-        }
-        found.push(contents(&file, len));
-    }
-    assert_eq!(found[0], found[1], "mapped, and positioned");
+    let _ = open_both(&index, len, &show);
     save(folder.path(), &index);
     if own.starts_with(b"GGUF") {
         parts(own);
@@ -59,22 +47,15 @@ fn parts(second: &[u8]) {
     assert_eq!(File::open(part(2)).unwrap().load::<TensorMap>().unwrap(), map);
     fs::write(part(2), second).unwrap();
     let len = second.len() + fs::metadata(part(1)).unwrap().len() as usize;
-    let mut found = Vec::new();
-    for (backend, number) in [(Backend::Mapped, 1), (Backend::Positioned, 1), (Backend::Positioned, 2)] {
-        let options = OpenOptions::new().limits(limits(len)).backend(backend);
-        let file = bounded("opening", len, || options.open(part(number)));
-        match &file {
-            // The second may be a file by itself.
-            Ok(file) => assert!(file.shards().len() == 2 || number == 2, "{file:?}"),
-            Err(error) => {
-                let is_unsupported = matches!(error.kind(), ErrorKind::Unsupported { .. });
-                let is_of_file = matches!(error.category(), Category::File | Category::Limit | Category::Io);
-                assert!(is_of_file || is_unsupported, "{error:?}");
-            }
-        }
-        found.push(contents(&file, len));
+    if let Ok(file) = open_both(&part(1), len, &show) {
+        assert_eq!(file.shards().len(), 2, "{file:?}");
     }
-    assert_eq!(found[0], found[1], "mapped, and positioned");
+    // It may be a file by itself.
+    contents(&open(&part(2), Backend::Positioned, len), len, &show);
+}
+
+fn show(tensor: &FileTensor<'_>, read: &Result<Tensor, String>) -> String {
+    format!("{tensor:?} {:?} {read:?}", tensor.path())
 }
 
 /// Shards that cannot be read: an endless device and a socket, also under the names of temporary files.
@@ -101,22 +82,6 @@ fn shard(at: usize) -> Vec<u8> {
     } else {
         tensorfile::safetensors::to_vec(&map).unwrap()
     }
-}
-
-fn contents(file: &Result<File>, len: usize) -> Vec<String> {
-    let file = match file {
-        Ok(file) => file,
-        Err(error) => return vec![error.to_string()],
-    };
-    let metadata = bounded("metadata", len, || file.metadata()).map_err(|error| error.to_string());
-    let tensors = file.tensors().map(|tensor| {
-        let read = bounded("reading a tensor", len, || tensor.read()).map_err(|error| error.to_string());
-        format!("{tensor:?} {:?} {read:?}", tensor.path())
-    });
-    let all = tensors.chain([format!("{metadata:?} {:?}", file.shards())]).collect();
-    let map = bounded("a map", len, || file.load::<TensorMap>());
-    assert!(map.is_ok() || file.tensors().any(|tensor| tensor.read().is_err()), "{map:?}");
-    all
 }
 
 /// Saves other tensors over the index, whatever it is, and checks that they are there and that nothing else is lost.
