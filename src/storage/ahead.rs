@@ -20,6 +20,8 @@ pub(super) struct Ahead {
     ranges: VecDeque<Announced>,
     /// In file order.
     held: Vec<Held>,
+    /// Long payloads of a source that several tensors have. The last one takes over the bytes that were read for the first.
+    tied: Vec<Held>,
 }
 
 /// A range that was read ahead.
@@ -32,6 +34,19 @@ struct Held {
     uses: usize,
 }
 
+impl Held {
+    /// Counts a use, and returns whether it was the last one.
+    fn count_use(&mut self) -> bool {
+        self.uses = self.uses.saturating_sub(1);
+        self.uses == 0
+    }
+}
+
+/// Returns whether a range is read alone.
+fn is_long(range: &Range<u64>) -> bool {
+    range.end - range.start > AHEAD as u64
+}
+
 /// A payload, or a part of one.
 #[derive(Debug)]
 struct Announced {
@@ -40,6 +55,7 @@ struct Announced {
     range: Range<u64>,
     /// The size of an element.
     element: usize,
+    is_taken_over: bool,
 }
 
 impl Announced {
@@ -50,56 +66,76 @@ impl Announced {
 
 impl Ahead {
     /// Announces a payload with elements of `element` bytes, and the offset of bytes before it that are needed. A payload
-    /// `in_parts` is not asked for with one read.
-    pub(super) fn announce(&mut self, head: u64, range: Range<u64>, element: usize, in_parts: bool) {
+    /// `in_parts` is not asked for with one read. The bytes of another one may be taken over as memory of their own.
+    pub(super) fn announce(
+        &mut self,
+        head: u64,
+        range: Range<u64>,
+        element: usize,
+        (in_parts, is_taken_over): (bool, bool),
+    ) {
         let most = if in_parts { AHEAD as u64 } else { u64::MAX };
         let (mut head, mut start) = (head, range.start);
         while start < range.end {
             let end = range.end.min(start.saturating_add(most));
-            self.ranges.push_back(Announced { head, range: start..end, element });
+            self.ranges.push_back(Announced { head, range: start..end, element, is_taken_over });
             (head, start) = (end, end);
         }
     }
 
     /// Takes a range that was read ahead, or is read now, with the ranges after it.
     pub(super) fn take(&mut self, storage: &FileStorage, range: &Range<u64>) -> Result<Option<Buffer>> {
-        let Some(i) = self.find(storage, range.start)? else { return Ok(None) };
-        let held = &mut self.held[i];
-        if held.range != *range {
-            return Ok(None);
-        }
-        held.uses = held.uses.saturating_sub(1);
-        Ok(if held.uses == 0 { held.bytes.take() } else { held.bytes.clone() })
+        let Some(held) = self.find(storage, range.start)?.filter(|held| held.range == *range) else { return Ok(None) };
+        Ok(if held.count_use() { held.bytes.take() } else { held.bytes.clone() })
     }
 
     /// Fills the beginning of `bytes` with bytes that were read ahead, or are read now, and returns their number.
     pub(super) fn read(&mut self, storage: &FileStorage, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let Some(i) = self.find(storage, offset)? else { return Ok(0) };
-        let Held { range, bytes: Some(held), .. } = &self.held[i] else { return Ok(0) };
-        let start = usize::try_from(offset - range.start).unwrap_or(usize::MAX);
-        let found = held.get(start..).unwrap_or_default();
+        let Some(held) = self.find(storage, offset)? else { return Ok(0) };
+        let start = usize::try_from(offset - held.range.start).unwrap_or(usize::MAX);
+        let found = held.bytes.as_ref().and_then(|held| held.get(start..)).unwrap_or_default();
         let now = found.len().min(bytes.len());
         bytes[..now].copy_from_slice(&found[..now]);
+        if now == found.len() && is_long(&held.range) && held.count_use() {
+            // It is not taken over, such as by an array of another dtype.
+            held.bytes = None;
+        }
         Ok(now)
     }
 
-    /// Returns the position of the held range with an offset. If it comes next, or later, it is read with the ranges
-    /// after it. If reading these fails, and not for this one, it has to be read alone.
-    fn find(&mut self, storage: &FileStorage, offset: u64) -> Result<Option<usize>> {
-        let position = |held: &[Held]| {
-            let i = held.partition_point(|held| held.range.end <= offset);
-            held.get(i).is_some_and(|held| held.range.contains(&offset) && held.bytes.is_some()).then_some(i)
-        };
-        if let Some(i) = position(&self.held) {
-            return Ok(Some(i));
+    /// Returns the held range with an offset. If it comes next, or later, it is read with the ranges after it.
+    fn find(&mut self, storage: &FileStorage, offset: u64) -> Result<Option<&mut Held>> {
+        let mut place = self.place(offset);
+        if place.is_none() {
+            self.read_next(storage, offset)?;
+            place = self.place(offset);
         }
-        let Some(next) = self.ranges.iter().position(|next| next.contains(offset)) else { return Ok(None) };
+        Ok(place.map(|(is_tied, i)| if is_tied { &mut self.tied[i] } else { &mut self.held[i] }))
+    }
+
+    /// Returns whether the held range with an offset is a tied one, and its position.
+    fn place(&self, offset: u64) -> Option<(bool, usize)> {
+        let has = |held: &Held| held.range.contains(&offset) && held.bytes.is_some();
+        if let Some(i) = self.tied.iter().position(has) {
+            return Some((true, i));
+        }
+        let i = self.held.partition_point(|held| held.range.end <= offset);
+        self.held.get(i).is_some_and(has).then_some((false, i))
+    }
+
+    /// Reads the announced range with an offset, and the ranges after it. If reading these fails, and not for this one, it
+    /// has to be read alone, and so has a long one.
+    fn read_next(&mut self, storage: &FileStorage, offset: u64) -> Result<()> {
+        let Some(next) = self.ranges.iter().position(|next| next.contains(offset)) else { return Ok(()) };
         self.ranges.drain(..next);
         let wanted = self.ranges.front().map_or(0..0, |next| next.head..next.range.end);
         self.held.clear();
+        if self.read_tied(storage)? {
+            return Ok(());
+        }
         let (mut bytes, mut end) = (0, 0);
         let mut now = Vec::<(Range<u64>, usize, usize)>::new();
-        while let Some(Announced { head, range, element }) = self.ranges.front() {
+        while let Some(Announced { head, range, element, .. }) = self.ranges.front() {
             let is_asked_for = *head < end;
             // Tensors may be tied.
             let same = |(other, size, _): &&mut (Range<u64>, usize, usize)| other == range && size == element;
@@ -111,9 +147,8 @@ impl Ahead {
             bytes += range.end - head;
             let overlaps = |other: &Range<u64>| other.start < range.end && *head < other.end;
             let overlaps_one = is_asked_for && now.iter().any(|(other, ..)| overlaps(other));
-            let is_long = range.end - range.start > AHEAD as u64;
             let is_full = bytes > AHEAD as u64 || now.len() >= RANGES;
-            if is_long || is_full && !now.is_empty() || overlaps_one {
+            if is_long(range) || is_full && !now.is_empty() || overlaps_one {
                 break;
             }
             end = end.max(range.end);
@@ -132,13 +167,34 @@ impl Ahead {
         let mut reads: Vec<(u64, &mut [u8])> =
             reads.filter_map(|held| Some((held.range.start, &mut held.bytes.as_mut()?[..]))).collect();
         match storage.read_many(&mut reads) {
-            Ok(()) => Ok(position(&self.held)),
+            Ok(()) => Ok(()),
             Err(error) => {
                 self.held.clear();
                 let is_its_own = error.offset().is_some_and(|offset| wanted.contains(&offset));
-                if is_its_own { Err(error) } else { Ok(None) }
+                if is_its_own { Err(error) } else { Ok(()) }
             }
         }
+    }
+
+    /// Reads the next range if it is a long one of a source, and announced again for another tensor. It takes no more memory
+    /// than the tensors do: the last one takes over the bytes.
+    fn read_tied(&mut self, storage: &FileStorage) -> Result<bool> {
+        let is_alone = |next: &Announced| is_long(&next.range) && next.head == next.range.start;
+        let Some(next) = self.ranges.front().filter(|next| next.is_taken_over && is_alone(next)) else {
+            return Ok(false);
+        };
+        let is_same = |other: &&Announced| other.range == next.range && other.element == next.element;
+        let uses = self.ranges.iter().filter(is_same).count();
+        if uses == 1 || !storage.is_source(next.range.start) {
+            return Ok(false);
+        }
+        let range = next.range.clone();
+        let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+        let mut bytes = Buffer::try_zeroed(next.element, len)?;
+        storage.read_at(range.start, &mut bytes)?;
+        self.tied.push(Held { range, bytes: Some(bytes), uses });
+        self.ranges.pop_front();
+        Ok(true)
     }
 }
 
@@ -161,7 +217,7 @@ mod tests {
         let (storage, mut ahead) = (file(), Ahead::default());
         // Two tensors have the first range.
         let ranges = [40..50, 10..20, 40..50, 60..63, 64..70];
-        ranges.iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, false));
+        ranges.iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, (false, false)));
         let stored: Vec<u8> = (0..100).collect();
         let bytes = |range: &Range<u64>| {
             stored[usize::try_from(range.start).unwrap()..usize::try_from(range.end).unwrap()].to_vec()
@@ -180,9 +236,9 @@ mod tests {
     fn an_error_is_that_of_the_range_that_is_wanted() {
         let (storage, mut ahead) = (file(), Ahead::default());
         let ranges = [90..95, 95..101, 150..160];
-        ranges.iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, false));
+        ranges.iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, (false, false)));
         assert!(ahead.take(&storage, &ranges[0]).unwrap().is_none(), "it is read alone");
-        ranges[1..].iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, false));
+        ranges[1..].iter().for_each(|range| ahead.announce(range.start, range.clone(), 1, (false, false)));
         let error = ahead.take(&storage, &ranges[1]).unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Truncated { needed: 6, left: 5 }), "{error}");
         assert_eq!(error.offset(), Some(95));

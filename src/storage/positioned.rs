@@ -81,7 +81,7 @@ impl<'f> FileReader<'f> {
     ) {
         let storage = self.storage;
         if storage.is_source(payload.start) || is_taken_over && storage.is_positioned(payload.start) {
-            self.ahead.announce(needed_from, payload, element, is_coded);
+            self.ahead.announce(needed_from, payload, element, (is_coded, is_taken_over));
         }
     }
 

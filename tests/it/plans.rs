@@ -320,10 +320,10 @@ fn a_failure_of_a_source_names_its_tensor() {
     }
 }
 
-/// A file of two tensors with the same bytes, and a third.
+/// A file of two tensors of rows of 100 numbers with the same bytes, and a third.
 #[cfg(feature = "ptd")]
-fn tied() -> (TensorMap, Vec<u8>) {
-    let shared = tensor(Dtype::F32, &[300, 100]);
+fn tied(rows: usize) -> (TensorMap, Vec<u8>) {
+    let shared = tensor(Dtype::F32, &[rows, 100]);
     let map = TensorMap::from_iter([("head", shared.clone()), ("bias", tensor(Dtype::F32, &[30])), ("embed", shared)]);
     let bytes = tensorfile::ptd::Options::new().dedup(true).to_vec(&map).unwrap();
     (map, bytes)
@@ -332,7 +332,7 @@ fn tied() -> (TensorMap, Vec<u8>) {
 #[cfg(feature = "ptd")]
 #[test]
 fn tied_tensors_are_read_once() {
-    let (map, bytes) = tied();
+    let (map, bytes) = tied(300);
     let source = Source::new(bytes.clone());
     let file = source.open();
     assert_eq!(file.get("head").unwrap().range(), file.get("embed").unwrap().range());
@@ -350,6 +350,33 @@ fn tied_tensors_are_read_once() {
     let plan = file.read_plan().all().unwrap().finish().unwrap();
     plan.read_into(&mut vec![0; plan.bytes()]).unwrap();
     assert_eq!(source.take(), (1, 2, 120_120), "a plan");
+}
+
+/// A long payload is not read together with others.
+#[cfg(feature = "ptd")]
+#[test]
+fn long_tied_tensors_are_read_once() {
+    #[derive(TensorFile)]
+    struct Cast {
+        #[tensor(cast)]
+        head: Array2<f64>,
+        bias: Array1<f32>,
+        embed: Array2<f32>,
+    }
+
+    const ROWS: usize = 85_000;
+    let (map, bytes) = tied(ROWS);
+    let source = Source::new(bytes);
+    let file = source.open();
+    source.take();
+    assert!(file.load::<TensorMap>().unwrap() == map);
+    assert_eq!(source.take().2, 34_000_120);
+    let cast: Cast = file.load().unwrap();
+    assert_eq!((source.take().2, cast.bias.len(), cast.head.len()), (34_000_120, 30, cast.embed.len()));
+    assert!((0..100).all(|i| f64::from(cast.embed[[ROWS - 1, i]]) == cast.head[[ROWS - 1, i]]));
+    // Without memory for the bytes of one: they are read into that of the caller.
+    file.load_into(&mut map.clone()).unwrap();
+    assert_eq!(source.take().2, 68_000_120);
 }
 
 /// A model of many small tensors, in order.
