@@ -104,7 +104,7 @@ kinds! {
     Name = "name",
     /// The tensors are not in the order prescribed by the format.
     Order = "order",
-    /// The file is a part of a model in several files.
+    /// The file is a part of a model in several files, or lacks a part.
     Part = "part",
     /// Bytes after the last tensor belong to nothing.
     TrailingBytes = "trailing-bytes",

@@ -5,10 +5,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::has_known_extension;
 
 /// The end of the name of an index of shards, after the name of the file that is in shards.
@@ -16,6 +16,12 @@ pub(super) const INDEX_EXTENSION: &str = ".index.json";
 
 /// The metadata of a folder that a trainer saved.
 pub(super) const METADATA: &str = ".metadata";
+
+/// The extension of the other files of such a folder.
+const ITEMS_EXTENSION: &str = "distcp";
+
+/// The first byte of a pickle.
+pub(super) const PICKLE: u8 = 0x80;
 
 /// The file names to open in a directory. The first match counts, as in `transformers`.
 const NAMES: [&str; 4] =
@@ -59,7 +65,8 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         return Ok(Instead::File(found));
     }
     let saved = folder.join(METADATA);
-    if saved.is_file() {
+    // Other software has files of this name, too.
+    if begins_as_pickle(&saved) {
         return Ok(Instead::File(saved));
     }
     #[cfg(feature = "shards")]
@@ -78,8 +85,22 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         );
         return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
     }
-    let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
     let others = tensor_files(folder)?;
+    if others.is_empty() && saved.is_file() {
+        return Ok(Instead::File(saved));
+    }
+    let is_of_trainer = |name: &&PathBuf| name.extension() == Some(OsStr::new(ITEMS_EXTENSION));
+    if others.is_empty()
+        && let Some(name) = file_names(folder)?.iter().find(is_of_trainer)
+    {
+        let name = name.display();
+        let message = format!(
+            "is a folder of a trainer that did not finish, or was not copied whole: it has `{name}`, but no `{METADATA}`, which \
+             is saved last"
+        );
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
+    }
+    let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
     if let [first, rest @ ..] = &others[..] {
         let end = match rest.len() {
             0 => String::new(),
@@ -91,18 +112,37 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())
 }
 
+fn begins_as_pickle(path: &Path) -> bool {
+    let mut begin = [0];
+    let mut read = || fs::File::open(path)?.read_exact(&mut begin);
+    path.is_file() && read().is_ok() && begin == [PICKLE]
+}
+
+/// Returns the error for a file of a trainer's folder that is opened by itself.
+pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
+    (path.extension()? == ITEMS_EXTENSION).then(|| {
+        let what = "read one file of a folder that a trainer saved".to_owned();
+        let instead = format!("open the folder: its `{METADATA}` says what is in the files");
+        ErrorKind::Unsupported { what, instead }.into()
+    })
+}
+
 /// Returns the names of the files in a directory that look like tensor files, in order. An index stands for its shards.
 fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let is_shard = |name: &OsStr| name.to_string_lossy().contains("-of-");
     let is_bin = |name: &Path| name.extension() == Some(OsStr::new("bin"));
-    let mut names = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let name = PathBuf::from(entry?.file_name());
-        let is_whole = (has_known_extension(&name) || is_bin(&name)) && !is_shard(name.as_os_str());
-        if (is_whole || is_index_name(&name)) && folder.join(&name).is_file() {
-            names.push(name);
-        }
-    }
+    let mut names = file_names(folder)?;
+    names.retain(|name| {
+        let is_whole = (has_known_extension(name) || is_bin(name)) && !is_shard(name.as_os_str());
+        (is_whole || is_index_name(name)) && folder.join(name).is_file()
+    });
+    Ok(names)
+}
+
+/// Returns the names in a directory, in order.
+fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into()));
+    let mut names = names.collect::<io::Result<Vec<PathBuf>>>()?;
     names.sort_unstable();
     Ok(names)
 }

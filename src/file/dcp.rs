@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::METADATA;
+use super::checkpoint::{METADATA, PICKLE};
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
 use super::shards::is_file_name;
 use super::{File, OpenOptions};
@@ -27,7 +27,7 @@ pub(super) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
         return Ok(false);
     }
     FileReader::with_index(storage).read_at(0, &mut begin)?;
-    Ok(begin == [dcp::PICKLE])
+    Ok(begin == [PICKLE])
 }
 
 impl OpenOptions {

@@ -274,7 +274,8 @@ impl OpenOptions {
         if checkpoint::is_index_name(path) {
             return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
         }
-        let contents = self.contents(reader, &storage, Some(path))?;
+        let contents = self.contents(reader, &storage, Some(path));
+        let contents = contents.map_err(|error| checkpoint::only_in_folder(path).unwrap_or(error))?;
         self.with_other_parts(storage, path, contents)
     }
 

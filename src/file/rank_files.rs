@@ -7,7 +7,9 @@
 //! ```
 //!
 //! The files do not state the whole shape of a tensor: it ends where the last chunk ends, as in PyTorch. So a missing file is
-//! noticed if it leaves a hole.
+//! noticed if it leaves a hole, or a gap in the numbers. A gap is a warning only: a process writes no file if it has nothing to
+//! save, nor one for tensors that it has no part of. Nothing states how many processes there were, so the files of the last
+//! ones can be missing unnoticed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ use serde_json::{Map, Value};
 
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
 use super::{File, OpenOptions};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
 use crate::model::FileMetadata;
 use crate::tensor::{Dtype, Shape};
 
@@ -30,29 +32,94 @@ const OFFSETS: &str = "DCP_SHARDING_INFO";
 pub(super) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name();
-        if name.to_str().is_some_and(is_rank_file) && folder.join(&name).is_file() {
-            paths.push(folder.join(name));
+        let path = folder.join(entry?.file_name());
+        if RankFile::parse(&path).is_some() && path.is_file() {
+            paths.push(path);
         }
     }
     paths.sort_unstable();
     Ok(paths)
 }
 
-/// Returns whether a name is `shard-00001-model-00001-of-00002.safetensors`.
-fn is_rank_file(name: &str) -> bool {
-    let numbers = || {
-        let (rank, file) = name.strip_prefix("shard-")?.strip_suffix(".safetensors")?.split_once("-model-")?;
-        let (file, count) = file.split_once("-of-")?;
-        Some([rank, file, count])
-    };
-    let is_number = |text: &str| text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
-    numbers().is_some_and(|numbers| numbers.into_iter().all(is_number))
+/// The numbers in the name of a file: `shard-00002-model-00001-of-00003.safetensors`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RankFile {
+    /// From 1 on.
+    process: u64,
+    /// From 1 to `count`: each tensor has a number, the same in all processes.
+    number: u64,
+    count: u64,
+}
+
+impl RankFile {
+    fn parse(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_str()?;
+        let (process, file) = name.strip_prefix("shard-")?.strip_suffix(".safetensors")?.split_once("-model-")?;
+        let (number, count) = file.split_once("-of-")?;
+        let parse = |text: &str| {
+            let is_number = text.len() >= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_number.then(|| text.parse().ok())?
+        };
+        Some(Self { process: parse(process)?, number: parse(number)?, count: parse(count)? })
+    }
+}
+
+/// Files that are missing by the numbers of the others.
+struct Missing {
+    /// The name of the first one, or `*` in it.
+    name: String,
+    /// Why there may be none.
+    unless: String,
+}
+
+impl Missing {
+    /// Looks for processes without files between those with files, and for numbers that no process has.
+    fn of(files: &[RankFile]) -> Vec<Self> {
+        let Some(count) = files.first().map(|file| file.count) else { return Vec::new() };
+        let last = files.iter().map(|file| file.process).max().unwrap_or_default();
+        let process = first_gap(files.iter().map(|file| file.process), last).map(|(process, gaps)| {
+            let number = if count == 1 { "00001" } else { "*" };
+            let others = if gaps == 1 { String::new() } else { format!(", and {} others,", gaps - 1) };
+            Self {
+                name: format!("shard-{process:05}-model-{number}-of-{count:05}.safetensors"),
+                unless: format!("process {process}{others} had nothing to save"),
+            }
+        });
+        let number = first_gap(files.iter().map(|file| file.number), count).map(|(number, gaps)| {
+            let others = if gaps == 1 { String::new() } else { format!(", nor to {} other numbers", gaps - 1) };
+            Self {
+                name: format!("shard-*-model-{number:05}-of-{count:05}.safetensors"),
+                unless: format!("no tensor belongs to number {number}{others}"),
+            }
+        });
+        process.into_iter().chain(number).collect()
+    }
+}
+
+/// Returns the first number from 1 to `last` that is not there, and how many are not.
+fn first_gap(numbers: impl Iterator<Item = u64>, last: u64) -> Option<(u64, u64)> {
+    let known: HashSet<u64> = numbers.filter(|number| (1..=last).contains(number)).collect();
+    let gaps = last - known.len() as u64;
+    (1..=last).find(|number| !known.contains(number)).map(|first| (first, gaps))
+}
+
+/// Refuses files of two saves, which one folder can have: a second save with other numbers leaves the files of the first.
+fn check_counts(paths: &[PathBuf], files: &[RankFile]) -> Result<()> {
+    let mut both = paths.iter().zip(files);
+    let Some((first, RankFile { count, .. })) = both.next() else { return Ok(()) };
+    let Some((other, _)) = both.find(|(_, file)| file.count != *count) else { return Ok(()) };
+    let [first, other] = [first, other].map(|path| path.file_name().unwrap_or_default().display());
+    Err(malformed(format!(
+        "`{first}` and `{other}` are not of one save, as their counts differ; remove the files of the older save"
+    )))
 }
 
 impl OpenOptions {
     /// Opens the files of processes in a folder as one.
     pub(super) fn open_rank_files(&self, folder: &Path, paths: Vec<PathBuf>) -> Result<File> {
+        let names: Vec<RankFile> = paths.iter().filter_map(|path| RankFile::parse(path)).collect();
+        check_counts(&paths, &names)?;
+        let missing = Missing::of(&names);
         let (mut files, pool) = (Vec::with_capacity(paths.len()), Arc::default());
         for path in &paths {
             files.push(self.open_in_pool(path, &pool)?);
@@ -81,9 +148,19 @@ impl OpenOptions {
                 }
                 index.push_chunks(&name, (dtype, shape), known)
             });
+            let pushed = pushed.map_err(|error| match (error.kind(), missing.first()) {
+                (ErrorKind::Malformed { what }, Some(Missing { name, .. })) => {
+                    malformed(format!("{what}; the folder has no `{name}`"))
+                }
+                _ => error,
+            });
             pushed.map_err(|error| error.in_tensor(&*name).in_format(format.name))?;
         }
-        let metadata = FileMetadata::default();
+        let mut metadata = FileMetadata::default();
+        for Missing { name, unless } in missing {
+            let text = format!("the folder has no `{name}`; it is missing, unless {unless}");
+            metadata.warnings.push(Warning::new(WarningKind::Part, text));
+        }
         let location = folder.to_owned();
         let files = ChunkedFiles { location, has_path: true, paths, metadata, own, archives: Vec::new() };
         let file = index.finish(format, files, &self.limits)?;
@@ -142,15 +219,31 @@ mod tests {
 
     #[test]
     fn only_files_of_processes_are_taken() {
-        assert!(is_rank_file("shard-00001-model-00001-of-00002.safetensors"));
+        let name = "shard-00012-model-00001-of-100002.safetensors";
+        let expected = RankFile { process: 12, number: 1, count: 100_002 };
+        assert_eq!(RankFile::parse(Path::new(name)), Some(expected));
         for other in [
             "model-00001-of-00002.safetensors",
             "shard-00001-model-00001-of-00002.pt",
             "shard-1-model-00001-of-00002.safetensors",
             "shard-00001-model-00001-of-0000x.safetensors",
+            "shard-00001-model-00001-of-99999999999999999999.safetensors",
             "shard-00001.safetensors",
         ] {
-            assert!(!is_rank_file(other), "{other}");
+            assert_eq!(RankFile::parse(Path::new(other)), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn gaps_are_found_at_once() {
+        for (numbers, last, expected) in [
+            (&[1, 2, 3][..], 3, None),
+            (&[3, 3, 1], 3, Some((2, 1))),
+            (&[0, 9], 1, Some((1, 1))),
+            (&[u64::MAX], u64::MAX, Some((1, u64::MAX - 1))),
+            (&[], 0, None),
+        ] {
+            assert_eq!(first_gap(numbers.iter().copied(), last), expected, "{numbers:?} of {last}");
         }
     }
 }

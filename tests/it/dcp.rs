@@ -510,7 +510,8 @@ fn files_of_processes_must_fit() {
     let error = File::open(folder.path()).unwrap_err();
     assert_eq!(
         error.without_path().to_string(),
-        "safetensors: tensor `blocks`: no chunk has the elements [0..3, 3..6]"
+        "safetensors: tensor `blocks`: no chunk has the elements [0..3, 3..6]; \
+         the folder has no `shard-00002-model-00001-of-00001.safetensors`"
     );
     // A file by itself has the chunks of a process, as before.
     assert_eq!(*File::open(folder.path().join(name(1))).unwrap().get("rows").unwrap().shape(), [2, 5]);
@@ -524,6 +525,89 @@ fn files_of_processes_must_fit() {
     let error = File::open(folder.path()).unwrap_err();
     let text = error.without_path().to_string();
     assert!(text.contains("`DCP_SHARDING_INFO` has no `saved_offsets` of "), "{text}");
+}
+
+#[test]
+fn metadata_of_other_software_is_no_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = || File::open(folder.path()).unwrap_err().without_path().to_string();
+    fs::write(folder.path().join(".metadata"), "").unwrap();
+    assert_eq!(text(), "the file is empty (at byte 0)");
+    fs::write(folder.path().join(".metadata"), "{\"kind\": \"folder\"}").unwrap();
+    fs::write(folder.path().join("a.npy"), "").unwrap();
+    assert_eq!(
+        text(),
+        "is a directory without `model.safetensors` or `pytorch_model.bin`, or an index of its shards; open `a.npy` in it"
+    );
+    let name = "shard-00001-model-00001-of-00001.safetensors";
+    fs::copy(fixture("hugging_face_4").join(name), folder.path().join(name)).unwrap();
+    assert!(File::open(folder.path()).unwrap().get("rows").is_ok());
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(fixture("plain/__0_0.distcp"), folder.path().join("__0_0.distcp")).unwrap();
+    let error = File::open(folder.path()).unwrap_err();
+    assert_eq!(
+        error.without_path().to_string(),
+        "is a folder of a trainer that did not finish, or was not copied whole: it has `__0_0.distcp`, but no `.metadata`, which \
+         is saved last"
+    );
+    let expected = "cannot read one file of a folder that a trainer saved; open the folder: its `.metadata` says what is in the \
+                    files";
+    let error = File::open(fixture("plain/__0_0.distcp")).unwrap_err();
+    assert_eq!(error.without_path().to_string(), expected);
+}
+
+/// A process that has nothing to save writes no file, so a gap in the numbers alone is a warning.
+#[test]
+fn gaps_in_the_numbers_of_files_are_named() {
+    let missing = |name: &str, unless: &str| format!("the folder has no `{name}`; it is missing, unless {unless}");
+    for (files, expected) in [
+        (&[(1, 1, 1), (2, 1, 1)][..], Ok(vec![])),
+        // Nobody knows how many processes there were.
+        (&[(1, 1, 1)], Ok(vec![])),
+        (&[(1, 1, 2), (2, 2, 2)], Ok(vec![])),
+        (
+            &[(1, 1, 1), (3, 1, 1)],
+            Ok(vec![missing("shard-00002-model-00001-of-00001.safetensors", "process 2 had nothing to save")]),
+        ),
+        (
+            &[(2, 2, 3), (7, 3, 3)],
+            Ok(vec![
+                missing("shard-00001-model-*-of-00003.safetensors", "process 1, and 4 others, had nothing to save"),
+                missing("shard-*-model-00001-of-00003.safetensors", "no tensor belongs to number 1"),
+            ]),
+        ),
+        (
+            &[(1, 2, 4)],
+            Ok(vec![missing(
+                "shard-*-model-00001-of-00004.safetensors",
+                "no tensor belongs to number 1, nor to 2 other numbers",
+            )]),
+        ),
+        (
+            &[(1, 1, 1), (1, 1, 2), (1, 2, 2)],
+            Err(
+                "`shard-00001-model-00001-of-00001.safetensors` and `shard-00001-model-00001-of-00002.safetensors` are not \
+                 of one save, as their counts differ; remove the files of the older save",
+            ),
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        for (process, number, count) in files {
+            let name = format!("t{process}.{number}");
+            let offsets = format!("{{\"{name}\": {{\"saved_offsets\": [0]}}}}");
+            let options = tensorfile::safetensors::Options::new().metadata("DCP_SHARDING_INFO", offsets);
+            let bytes = options.to_vec(&TensorMap::from_iter([(name, array![1_i32, 2])])).unwrap();
+            let path = format!("shard-{process:05}-model-{number:05}-of-{count:05}.safetensors");
+            fs::write(folder.path().join(path), bytes).unwrap();
+        }
+        let warnings = File::open(folder.path()).map(|file| file.metadata().unwrap().warnings);
+        let warnings = warnings.map_err(|error| (error.without_path().to_string(), error.category()));
+        let texts = warnings.map(|all| {
+            assert!(all.iter().all(|warning| warning.kind == WarningKind::Part), "{files:?}: {all:?}");
+            all.into_iter().map(|warning| warning.text).collect::<Vec<_>>()
+        });
+        assert_eq!(texts, expected.map_err(|text| (text.to_owned(), Category::File)), "{files:?}");
+    }
 }
 
 #[test]

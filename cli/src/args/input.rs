@@ -326,7 +326,7 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
         }
         match files_in(path).at(path) {
             // The library explains what it is.
-            Ok(files) if files.is_empty() && path.join("data.pkl").is_file() => expanded.push(Ok(path.clone())),
+            Ok(files) if files.is_empty() && is_part_of_checkpoint(path) => expanded.push(Ok(path.clone())),
             Ok(files) if files.is_empty() => {
                 let empty = io::Error::new(io::ErrorKind::NotFound, "is a directory without tensor files");
                 expanded.push(Err(empty).at(path));
@@ -343,9 +343,19 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     expanded
 }
 
+/// Returns whether something of a checkpoint of PyTorch is in a directory.
+fn is_part_of_checkpoint(folder: &Path) -> bool {
+    let is_of_trainer = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| Path::new(&entry.file_name()).extension() == Some(OsStr::new("distcp")))
+    };
+    ["data.pkl", ".metadata"].iter().any(|name| folder.join(name).is_file())
+        || fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_of_trainer))
+}
+
 /// Replaces directories by the tensor files in them, in the order of their names, unless a checkpoint is in them.
 pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
-    let is_plain = |path: &Path| path.is_dir() && options().open(path).is_err();
+    // A checkpoint that cannot be opened is not a folder of files.
+    let is_plain = |path: &Path| path.is_dir() && options().open(path).is_err_and(|error| is_directory(&error));
     let expanded = paths.iter().map(|path| {
         if is_plain(path) {
             expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>()
@@ -385,14 +395,21 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     if metadata.is_file() && is_pickle(&metadata) {
         files.push(metadata);
     }
-    let is_of_process =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"shard-"));
-    if files.iter().any(is_of_process)
-        && let Ok(file) = options().open(folder)
-        && file.path() == Some(folder)
-    {
-        files.retain(|path| !file.shards().contains(path));
-        files.push(folder.to_owned());
+    // Tensors are in the files of several processes. By itself, one has chunks.
+    let is_of_process = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        name.starts_with("shard-") && name.contains("-model-")
+    };
+    if files.iter().any(is_of_process) {
+        let is_one = match options().open(folder) {
+            Ok(file) => file.path() == Some(folder),
+            // It is reported when the folder is opened again.
+            Err(error) => error.path() == Some(folder) && !is_directory(&error),
+        };
+        if is_one {
+            files.retain(|path| !is_of_process(path));
+            files.push(folder.to_owned());
+        }
     }
     if files.is_empty() {
         // The file of a checkpoint may have an ambiguous extension.
@@ -400,6 +417,11 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     files.sort_unstable();
     Ok(files)
+}
+
+/// Returns whether the error of opening a folder is that no checkpoint is in it.
+fn is_directory(error: &tensorfile::Error) -> bool {
+    matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
 
 /// Returns whether a path leads to an index of shards.
@@ -424,8 +446,7 @@ const SHARD: &str = TAR.spec().name;
 
 /// Returns whether a path leads to a shard: a tar archive, compressed or not.
 pub fn is_shard(path: &Path, from: Option<&str>) -> bool {
-    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-    let is_named_so = [".tar", ".tar.gz", ".tgz", ".tar.zst"].iter().any(|end| name.ends_with(end));
+    let is_named_so = is_named_shard(path);
     if from.is_some() || shown_url(path).is_some() {
         return from == Some(SHARD) || from.is_none() && is_named_so;
     }
@@ -435,6 +456,12 @@ pub fn is_shard(path: &Path, from: Option<&str>) -> bool {
     let is_one = path.is_file() && fs::File::open(path).and_then(read).is_ok() && !begin.starts_with(b"sys_info\0");
     // Any file may be compressed.
     is_one && tensorfile_datasets::is_shard(&begin) && (is_named_so || begin.get(257..262) == Some(b"ustar"))
+}
+
+/// Returns whether a path has the extension of a shard.
+pub fn is_named_shard(path: &Path) -> bool {
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
+    [".tar", ".tar.gz", ".tgz", ".tar.zst"].iter().any(|end| name.ends_with(end))
 }
 
 /// Returns a parser for the names of writable formats.

@@ -101,9 +101,11 @@ impl SplitArgs {
 
 /// Returns the failure of a plan: an error about a file, or else about the command line.
 pub fn planning_failed(error: &Error) -> Failure {
-    match error.shard() {
-        Some(file) => Failure::from_shards(Path::new(file), error),
-        None => Failure::usage(error),
+    let inner = error.as_tensorfile();
+    match (error.shard(), inner.path()) {
+        (Some(file), _) => Failure::from_shards(Path::new(file), error),
+        (None, Some(file)) => Failure::from_error(file.display(), inner),
+        (None, None) => Failure::usage(error),
     }
 }
 

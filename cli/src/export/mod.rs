@@ -385,10 +385,13 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
             Failure::usage_at(path, format_args!("{message}; --long-names allows them"))
         }
         ErrorKind::Unsupported { .. } => {
-            let message = in_own_words(&error.without_path());
-            match cast_that_helps(target.format, tensors, error) {
-                Some((from, to)) => {
-                    Failure::usage_at(path, format_args!("{message}; `convert --dtype {from}={to}` casts it"))
+            let cast = || {
+                let (from, to) = cast_that_helps(target.format, tensors, error)?;
+                Some(format!("`convert --dtype {from}={to}` casts it"))
+            };
+            match filter_that_helps(target.format, tensors, error).or_else(cast) {
+                Some(advice) => {
+                    Failure::usage_at(path, format_args!("{}; {advice}", in_own_words(&error.without_path())))
                 }
                 None => Failure::from_error(path.display(), error),
             }
@@ -400,6 +403,19 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
         }
         _ => Failure::from_error(path.display(), error),
     }
+}
+
+/// Returns the filter that leaves out the blob of an error, such as an object in the folder of a trainer.
+fn filter_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Error) -> Option<String> {
+    let blobs = tensors.iter().filter(|(_, info)| info.layout == Layout::Blob);
+    let blobs: Vec<&str> = blobs.filter(|_| !format.blobs).map(|(name, _)| name.as_str()).collect();
+    let name = error.tensor().filter(|name| blobs.contains(name))?;
+    let others = match blobs.len() - 1 {
+        0 => String::new(),
+        1 => ", and there is another blob".to_owned(),
+        others => format!(", and there are {others} other blobs"),
+    };
+    Some(format!("`--filter '!{name}'` leaves it out{others}"))
 }
 
 /// Returns a cast that lets a format store the tensor of an error.

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::Session;
+use tensorfile::{TensorMap, safetensors};
+
+use super::{Session, weights};
 
 /// A session with copies of the folders of PyTorch.
 fn session() -> Session {
@@ -62,5 +64,46 @@ fn other_files_of_a_trainer_are_next_to_the_folder() {
     .unwrap();
     fs::remove_file(session.path("sharded_4/__3_0.distcp")).unwrap();
     fs::write(session.path("plain/.metadata"), b"\x80\x04cposix\nsystem\n(X\x02\x00\x00\x00lstR.").unwrap();
-    insta::assert_snapshot!(session.transcript(&["ls old_2", "ls sharded_4", "verify plain"]));
+    fs::create_dir(session.path("unfinished")).unwrap();
+    fs::copy(session.path("sharded_4/__1_0.distcp"), session.path("unfinished/__1_0.distcp")).unwrap();
+    fs::create_dir(session.path("empty")).unwrap();
+    fs::write(session.path("empty/.metadata"), "").unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls old_2",
+        "ls sharded_4",
+        "verify plain",
+        "ls empty",
+        "ls unfinished",
+        "convert unfinished a.safetensors",
+        "ls plain/__0_0.distcp",
+    ]));
+}
+
+#[test]
+fn missing_files_of_processes_are_named() {
+    let session = session();
+    let name = |process: usize| format!("shard-{process:05}-model-00001-of-00001.safetensors");
+    // The tensors that it has a part of leave a hole.
+    fs::remove_file(session.path("hugging_face_4").join(name(2))).unwrap();
+    // It has whole tensors only.
+    let folder = session.path("stages");
+    fs::create_dir(&folder).unwrap();
+    for process in [1, 3] {
+        let map = TensorMap::from_iter([(format!("layer.{process}"), weights(&[2]))]);
+        let offsets = format!("{{\"layer.{process}\": {{\"saved_offsets\": [0]}}}}");
+        let options = safetensors::Options::new().metadata("DCP_SHARDING_INFO", offsets);
+        fs::write(folder.join(name(process)), options.to_vec(&map).unwrap()).unwrap();
+    }
+    insta::assert_snapshot!(session.transcript(&[
+        "ls hugging_face_4",
+        "verify hugging_face_4",
+        "merge hugging_face_4 -o whole.safetensors",
+        "splits hugging_face_4",
+        "ls stages",
+        "verify stages",
+        "verify --strict stages",
+        "convert stages whole.safetensors",
+    ]));
+    fs::copy(folder.join(name(1)), folder.join("shard-00002-model-00001-of-00002.safetensors")).unwrap();
+    insta::assert_snapshot!("two_saves", session.transcript(&["ls stages"]));
 }

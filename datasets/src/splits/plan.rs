@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use tensorfile::file::{Container, shown_url};
-use tensorfile::{FORMATS, File};
+use tensorfile::{Error as FileError, ErrorKind, FORMATS, File};
 
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::compression::is_compressed;
@@ -48,19 +48,27 @@ pub fn splits(locations: &[String], target_bytes: u64) -> Result<Vec<Split>> {
 ///
 /// # Errors
 ///
-/// As [`locations`], and [`ErrorKind::Io`](tensorfile::ErrorKind::Io) if a folder cannot be read, or has no such files.
+/// As [`locations`], [`ErrorKind::Io`] if a folder cannot be read, or has no such files, and the error of opening a checkpoint.
 pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for pattern in patterns {
         for location in locations(pattern)? {
-            if Path::new(&location).is_dir() && File::open(&location).is_err() {
-                found.extend(files_in(&location).map_err(|error| Error::from(error).in_shard(&location))?);
-            } else {
-                found.push(location);
+            match Path::new(&location).is_dir().then(|| File::open(&location)) {
+                Some(Err(error)) if is_directory(&error) => {
+                    found.extend(files_in(&location).map_err(|error| Error::from(error).in_shard(&location))?);
+                }
+                // A checkpoint that cannot be opened is not a folder of files.
+                Some(Err(error)) => return Err(error.into()),
+                _ => found.push(location),
             }
         }
     }
     Ok(found)
+}
+
+/// Returns whether the error of opening a folder is that no checkpoint is in it.
+fn is_directory(error: &FileError) -> bool {
+    matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
 
 fn files_in(folder: &str) -> io::Result<Vec<String>> {

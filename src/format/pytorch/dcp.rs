@@ -46,9 +46,6 @@ use crate::read::{Codec, Entry};
 use crate::storage::{ReadAt, Section};
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 
-/// The first byte of a pickle.
-pub(crate) const PICKLE: u8 = 0x80;
-
 /// The contents of a folder, as its metadata lists them.
 #[derive(Debug, Default)]
 pub(crate) struct SavedFolder {
