@@ -25,6 +25,9 @@ pub(crate) const EMPTY: &str = "the shard is empty";
 /// The message for an archive that ends early.
 pub(crate) const IN_PADDING: &str = "the shard ends inside the padding after a member";
 
+/// The message for a key whose files are not next to each other, as of `tar -c` in the order of a folder.
+pub(crate) const COMES_BACK: &str = "comes back after another; pack the files in order, as `tar --sort=name` does";
+
 /// The size of the blocks of an archive.
 pub(crate) const BLOCK: u64 = 512;
 
@@ -43,6 +46,14 @@ impl Head {
     /// Returns the number of bytes up to the next header.
     pub(crate) fn total(&self) -> Option<u64> {
         self.len.checked_add(self.size.checked_next_multiple_of(BLOCK)?)
+    }
+
+    /// Adds the key of the sample that the member belongs to.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match self.path.as_deref().and_then(split) {
+            Some((key, _)) => error.in_sample(key),
+            None => error,
+        }
     }
 }
 
@@ -119,6 +130,9 @@ fn explain(error: Error, is_cut: bool) -> Error {
         .into(),
         message if ENDS.iter().any(|begin| message.starts_with(begin)) => {
             Error::malformed("the archive ends inside a header")
+        }
+        message if message.contains("checksum mismatch") || message.contains("when getting cksum") => {
+            Error::malformed("the checksum of the header is wrong: the file is damaged, or not a tar archive")
         }
         message => Error::malformed(message),
     }
@@ -210,9 +224,10 @@ fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<()> {
 pub(crate) fn check_end(head: &Head, len: u64) -> Result<()> {
     let left = len.saturating_sub(head.len);
     if head.size > left {
-        return Err(ends_early(head.size, left));
+        return Err(head.blame(ends_early(head.size, left)));
     }
-    if head.total().is_none_or(|total| total > len) { Err(Error::malformed(IN_PADDING)) } else { Ok(()) }
+    let is_whole = head.total().is_some_and(|total| total <= len);
+    if is_whole { Ok(()) } else { Err(head.blame(Error::malformed(IN_PADDING))) }
 }
 
 pub(crate) fn ends_early(size: u64, left: u64) -> Error {

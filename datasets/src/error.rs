@@ -72,9 +72,9 @@ impl Error {
 
     /// Returns the error as one of the library, which has no place in a shard: it is in the message.
     pub(crate) fn into_tensorfile(self) -> tensorfile::Error {
-        match (self.0.offset, self.kind()) {
-            (Some(offset), ErrorKind::Malformed { what }) => {
-                ErrorKind::Malformed { what: format!("{what} (at byte {offset})") }.into()
+        match self.kind() {
+            ErrorKind::Malformed { .. } if self.0.offset.is_some() => {
+                ErrorKind::Malformed { what: self.without_shard().to_string() }.into()
             }
             _ => self.0.source,
         }

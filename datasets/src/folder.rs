@@ -6,7 +6,8 @@ use std::path::{Component, Path, PathBuf};
 
 use tensorfile::ErrorKind;
 
-use crate::archive::{read_head, split};
+use crate::archive::{ends_early, read_head, split};
+use crate::compression::ShardRead;
 use crate::error::{Error, Result};
 use crate::shard::{Bytes, pass_padding};
 use crate::writer::ShardWriter;
@@ -104,17 +105,16 @@ pub fn unpack(location: &str, folder: &Path) -> Result<u64> {
     let mut reader = Bytes::open(location).map_err(in_shard)?.into_reader();
     let (mut offset, mut files) = (0, 0);
     while let Some(head) = read_head(&mut reader, offset > 0).map_err(|error| in_shard(error.at(offset)))? {
+        let blame = |error: Error| in_shard(head.blame(error.at(offset)));
         let mut data = (&mut reader).take(head.size);
         if let Some(path) = &head.path {
             let target = target(folder, path).map_err(|error| in_shard(error.at(offset)))?;
-            write(&target, &mut data).map_err(in_shard)?;
+            write(&target, &mut data).map_err(blame)?;
             files += 1;
+        } else {
+            copy(&mut data, &mut io::sink()).map_err(|error| blame(error.into()))?;
         }
-        io::copy(&mut data, &mut io::sink())?;
-        if data.limit() > 0 {
-            return Err(in_shard(Error::malformed("the shard ends inside a file").at(offset)));
-        }
-        pass_padding(&mut reader, head.size).map_err(|error| in_shard(error.at(offset)))?;
+        pass_padding(&mut reader, head.size).map_err(blame)?;
         offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
     }
     Ok(files)
@@ -141,14 +141,21 @@ fn target(folder: &Path, path: &str) -> Result<PathBuf> {
     if target == folder { refuse("is not one of a file") } else { Ok(target) }
 }
 
-fn write(target: &Path, data: &mut dyn Read) -> Result<()> {
+fn write(target: &Path, data: &mut io::Take<&mut ShardRead>) -> Result<()> {
     if let Some(parent) = target.parent() {
         fs::create_dir_all(parent).map_err(|error| in_path(parent, &error))?;
     }
     tensorfile::file::atomic::write_with(target, &mut |out| {
         let mut out = io::BufWriter::with_capacity(256 << 10, out);
-        io::copy(data, &mut out)?;
+        copy(data, &mut out)?;
         Ok(out.flush()?)
     })?;
     Ok(())
+}
+
+/// Writes the data of a member, which may end early.
+fn copy(data: &mut io::Take<&mut ShardRead>, out: &mut dyn io::Write) -> tensorfile::Result<()> {
+    let size = data.limit();
+    let copied = io::copy(data, out)?;
+    if copied < size { Err(ends_early(size, copied).into_tensorfile()) } else { Ok(()) }
 }

@@ -6,9 +6,10 @@ use std::ops::Range;
 use hashbrown::HashSet;
 use tensorfile::format::{FormatSpec, Index, IndexReader, Magic, ReadAt};
 use tensorfile::model::FileMetadata;
-use tensorfile::{Dtype, ErrorKind, Format, Limits, TensorInfo};
+use tensorfile::report::WarningKind;
+use tensorfile::{Dtype, ErrorKind, Format, Limits, TensorInfo, Warning};
 
-use crate::archive::{Head, check_end, head_at, split};
+use crate::archive::{COMES_BACK, EMPTY, Head, check_end, head_at, split};
 use crate::compression::is_compressed;
 use crate::role::{Role, text};
 
@@ -83,7 +84,7 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
 
     let (mut metadata, limit) = (FileMetadata::default(), limits.memory.unwrap_or(MOST).min(MOST));
     let mut found = 0_u64;
-    each_file(file, limits, &mut |file, key, extension, range| {
+    let has_end = each_file(file, limits, &mut |file, key, extension, range| {
         let Role::Text(name) = Role::of(extension) else { return Ok(()) };
         found = found.saturating_add(range.end - range.start);
         if found > limit {
@@ -93,20 +94,27 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
         metadata.entries.insert(format!("{key}.{name}"), text(name, file.bytes(range, &mut memory)?)?);
         Ok(())
     })?;
+    if !has_end {
+        let text = "the archive has no blocks of zeros at its end: it may be cut, so that samples are missing";
+        metadata.warnings.push(Warning::new(WarningKind::LeftOut, text));
+    }
     Ok(metadata)
 }
 
 /// A closure called with the file, and the key, the extension and the range of a file of a sample.
 type EachFile<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &str, &str, Range<u64>) -> tensorfile::Result<()>;
 
-/// Calls `each` with the files of all samples.
-fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tensorfile::Result<()> {
+/// Calls `each` with the files of all samples. Returns whether the end of the archive is there.
+fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tensorfile::Result<bool> {
     let Some(len) = file.file_len() else {
         let (what, instead) = ("read a shard from a stream".to_owned(), "hold the stream".to_owned());
         return Err(ErrorKind::Unsupported { what, instead }.into());
     };
     let (mut offset, mut keys, mut last) = (0, HashSet::new(), String::new());
     let wrong = |what: String| tensorfile::Error::from(ErrorKind::Malformed { what });
+    if len == 0 {
+        return Err(wrong(EMPTY.to_owned()));
+    }
     while let Some(head) = head_in(file, offset, len)? {
         let (start, end) = (offset + head.len, (offset + head.len).saturating_add(head.size));
         check_end(&head, len - offset).map_err(|error| error.at(offset).into_tensorfile())?;
@@ -114,7 +122,7 @@ fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tens
         let Some((key, extension)) = head.path.as_deref().and_then(split) else { continue };
         if key != last || keys.is_empty() {
             if !keys.insert(key.to_owned()) {
-                return Err(wrong(format!("the key `{key}` comes back after another (at byte {start})")));
+                return Err(wrong(format!("the key `{key}` {COMES_BACK} (at byte {start})")));
             }
             if keys.len() as u64 > limits.tensors {
                 let (what, found) = ("number of samples in a shard", keys.len() as u64);
@@ -124,7 +132,7 @@ fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tens
         }
         each(file, key, &extension.to_lowercase(), start..end)?;
     }
-    Ok(())
+    Ok(offset < len)
 }
 
 /// Reads the headers at an offset of a file of `len` bytes.

@@ -12,7 +12,7 @@ use tensorfile::file::{Container, shown_url};
 use tensorfile::format::ReadAt;
 use tensorfile::{ErrorKind, Limits};
 
-use crate::archive::{BLOCK, EMPTY, Head, IN_PADDING, check_end, ends_early, head_of, read_head, split};
+use crate::archive::{BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, check_end, ends_early, head_of, read_head, split};
 use crate::compression::{ShardRead, decompress, is_compressed};
 use crate::error::{Error, Result};
 use crate::format::head_in;
@@ -235,7 +235,7 @@ impl Shard {
         }
         Ok(match self.keys.entry(key.to_owned()) {
             Entry::Occupied(known) => {
-                let what = format!("the key comes back after another: it is at byte {} too", known.get());
+                let what = format!("the key, which is at byte {} too, {COMES_BACK}", known.get());
                 Some(Error::malformed(what).at(header).in_sample(key))
             }
             Entry::Vacant(place) => {

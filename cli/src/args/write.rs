@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
-use super::input::{is_stream, refuse_url};
+use super::input::{is_named_shard, is_stream, refuse_url};
 use super::rename::Unnamed;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
@@ -155,6 +155,12 @@ impl Target {
             }
             if path.is_dir() {
                 return Failure::usage_at(path, "is a directory; name a file");
+            }
+            if is_named_shard(path) {
+                let name = path.to_string_lossy();
+                let stem = &name[..name.to_ascii_lowercase().rfind(".t").unwrap_or(name.len())];
+                let command = format!("`tensorfile convert FOLDER '{stem}-{{000000..}}.tar'`");
+                return Failure::usage_at(path, format_args!("shards of samples are packed from a folder: {command}"));
             }
             if let Some(own) = extensions.iter().find(is_alike).filter(|_| !given.is_empty()) {
                 return Failure::usage_at(path, format_args!("unknown extension; did you mean `.{own}`?"));

@@ -9,8 +9,8 @@ use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension, is_stdout,
-    location, parse_bytes, refuse_url, written_format_names,
+    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension,
+    is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
 };
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept};
@@ -140,7 +140,7 @@ impl Shards {
         if output.split_once('{').is_some_and(|(_, rest)| rest.contains("..}")) {
             return Some(Self::Pack);
         }
-        let is_folder = convert.output.is_dir() || !has_extension(&convert.output);
+        let is_folder = convert.output.is_dir() || !has_extension(&convert.output) && !is_named_shard(&convert.output);
         (convert.to.is_none() && is_folder && !is_stdout(&convert.output) && convert.input.is_shard())
             .then_some(Self::Unpack)
     }

@@ -10,8 +10,8 @@ use crate::output::{Stdout, escape};
 
 /// Divide files into splits, for jobs of many processes, and finish such a job.
 ///
-/// A split is some files, or ranges of long ones: tensors, or samples of a WebDataset shard. Only lengths and the headers of
-/// long files are read. The same files make the same splits in any order.
+/// A split is some files, or ranges of long ones: tensors, as in `FILE#0..5`, or samples of a WebDataset shard, by their bytes,
+/// as in `FILE@0..5120`. Only lengths and the headers of long files are read. The same files make the same splits in any order.
 ///
 /// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler.
 /// Each of them plans anew, or reads the JSON of this command with --plan, which is faster for many files. A process that

@@ -43,6 +43,7 @@ fn shards_are_files_of_tensors() {
         "convert a-0.tar images.safetensors --filter *.image --lossy",
         "ls images.safetensors",
         "convert images.safetensors b.tar",
+        "convert folder data/b.TAR",
     ]));
 }
 
@@ -92,6 +93,7 @@ fn folders_become_shards_and_shards_folders() {
         "convert folder out-{000000..}.tar --json",
         "convert model.ptd out-{000000..}.tar",
         "convert out-000000.tar unpacked --max-shard-size 4kB",
+        "convert out-000000.tar other.tar.gz",
         "convert folder out-{000000..}.tar.gz",
     ]));
     for (path, content) in [("1.txt", "one"), ("1.cls", "1"), ("b/2.txt", "two"), ("2.x.txt", "dotted")] {
@@ -163,9 +165,12 @@ fn broken_shards_are_malformed_files() {
     let mut tar = std::fs::read(session.path("a-0.tar")).unwrap();
     std::fs::write(session.path("cut.tar"), &tar[..600]).unwrap();
     std::fs::write(session.path("padding.tar"), &tar[..700]).unwrap();
+    std::fs::write(session.path("no_end.tar"), &tar[..tar.len() - 1024]).unwrap();
     tar[0] ^= 1;
     std::fs::write(session.path("sum.tar"), &tar).unwrap();
     std::fs::write(session.path("text.tar"), "no archive").unwrap();
+    std::fs::write(session.path("empty.tar"), "").unwrap();
+    std::fs::write(session.path("no_members.tar"), [0; 1024]).unwrap();
     let map = TensorMap::from_iter([("x", array![1.0_f32])]);
     session.write("not.ten", &map);
     std::fs::rename(session.path("not.ten"), session.path("ten.tar")).unwrap();
@@ -178,6 +183,20 @@ fn broken_shards_are_malformed_files() {
         "ls ten.tar",
         "ls --from tar model.ptd",
         "ls missing.tar",
+        "ls no_end.tar",
+        "verify no_end.tar",
+        "verify --deny left-out no_end.tar",
+        "ls empty.tar",
+        "ls --from tar empty.tar",
+        "verify --from tar empty.tar",
+        "convert --from tar empty.tar out",
+        "ls --from tar no_members.tar",
         "convert cut.tar out",
     ]));
+    assert_eq!(std::fs::read_dir(session.path("out/x")).unwrap().count(), 0);
+    #[cfg(unix)]
+    {
+        let output = session.run(&["ls", "--from", "tar", "/dev/null"]);
+        assert_eq!(String::from_utf8(output.stderr).unwrap(), "tensorfile: /dev/null: the file is empty (at byte 0)\n");
+    }
 }

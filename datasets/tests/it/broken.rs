@@ -1,7 +1,9 @@
 //! Archives that are damaged, hostile, or read differently by different programs.
 
-use tensorfile::{Category, Limits};
-use tensorfile_datasets::{OnError, Shard, Shards};
+use std::fs;
+
+use tensorfile::{Category, Limits, OpenOptions};
+use tensorfile_datasets::{OnError, Shard, Shards, TAR, unpack};
 
 use crate::support::{ShardFile, archive, entry, file, gzip, header, pax, sum, zstd};
 
@@ -25,7 +27,12 @@ fn errors_say_what_is_wrong_and_where() {
             twice,
             "sample `1` at byte 512: the file `txt` is there twice: its bytes are at 1024 and 2048",
         ),
-        ("a key again", again, "sample `1` at byte 1024: the key comes back after another: it is at byte 0 too"),
+        (
+            "a key again",
+            again,
+            "sample `1` at byte 1024: the key, which is at byte 0 too, comes back after another; pack the files in order, as \
+             `tar --sort=name` does",
+        ),
         ("a hard link", entry("1.txt", b'1', b""), "`1.txt` is a hard link, which is not read (at byte 0)"),
         ("a device", entry("1.txt", b'3', b""), "`1.txt` is a device, which is not read (at byte 0)"),
         ("a block device", entry("1.txt", b'4', b""), "`1.txt` is a device, which is not read (at byte 0)"),
@@ -76,7 +83,16 @@ fn errors_say_what_is_wrong_and_where() {
             "`b.txt\\0.c` is a name with NUL, which readers take for different names (at byte 0)",
         ),
         ("a name that is not UTF-8", changed(0, b"\xff.txt\0"), "the name `\\xff.txt` is not UTF-8 (at byte 0)"),
-        ("a checksum", bad_sum, "archive header checksum mismatch (at byte 0)"),
+        (
+            "a checksum",
+            bad_sum,
+            "the checksum of the header is wrong: the file is damaged, or not a tar archive (at byte 0)",
+        ),
+        (
+            "no checksum",
+            vec![b'x'; 512],
+            "the checksum of the header is wrong: the file is damaged, or not a tar archive (at byte 0)",
+        ),
         (
             "a signed size",
             changed(124, b"+0000000001"),
@@ -119,19 +135,21 @@ fn a_shard_that_ends_early_is_an_error() {
         (0, "the shard is empty (at byte 0)"),
         (1, "the archive ends inside a header (at byte 0)"),
         (511, "the archive ends inside a header (at byte 0)"),
-        (512, "the member takes 2000 bytes, but the shard ends after 0 (at byte 0)"),
-        (2512, "the shard ends inside the padding after a member (at byte 0)"),
-        (2511, "the member takes 2000 bytes, but the shard ends after 1999 (at byte 0)"),
+        (512, "sample `1` at byte 0: the member takes 2000 bytes, but the shard ends after 0"),
+        (2512, "sample `1` at byte 0: the shard ends inside the padding after a member"),
+        (2511, "sample `1` at byte 0: the member takes 2000 bytes, but the shard ends after 1999"),
     ] {
-        assert_eq!(ShardFile::new(&tar[..len]).error(), format!("shard.tar: {expected}"));
-        let gz = ShardFile::named("a.gz", &gzip(&tar[..len])).error();
-        // In a stream, the key is known by then.
-        let expected = if len >= 512 {
-            format!("sample `1` at byte 0: {}", expected.trim_end_matches(" (at byte 0)"))
-        } else {
-            expected.to_owned()
-        };
-        assert_eq!(gz, format!("a.gz: {expected}"));
+        let (shard, gz) = (ShardFile::new(&tar[..len]), ShardFile::named("a.gz", &gzip(&tar[..len])));
+        assert_eq!(shard.error(), format!("shard.tar: {expected}"));
+        assert_eq!(gz.error(), format!("a.gz: {expected}"));
+        let as_file = OpenOptions::new().format(&TAR).open(shard.location()).unwrap_err();
+        let of_file = if len == 0 { "the file is empty (at byte 0)".to_owned() } else { format!("tar: {expected}") };
+        assert_eq!(as_file.without_path().to_string(), of_file);
+        // Nothing is left of a file that is not whole.
+        let folder = tempfile::tempdir().unwrap();
+        let error = unpack(shard.location(), folder.path()).unwrap_err();
+        assert_eq!((error.without_shard().to_string(), error.category()), (expected.to_owned(), Category::File));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), usize::from(len == 2512), "{len}");
     }
     for len in 2513..tar.len() {
         assert_eq!(ShardFile::new(&tar[..len.next_multiple_of(512)]).open().count(), 1);
