@@ -378,14 +378,20 @@ fn shards_at_urls_are_divided_by_their_headers() {
         "splits URL/long.tar?signature=secret --count 3 -v",
         "splits URL/small.tar?signature=secret --count 3 -v",
         "splits URL/small.tar.gz?signature=secret --count 3 -v",
-        "convert URL/small.tar?signature=secret out --split 1/3",
         "convert URL/small.tar.gz?signature=secret out --split 2/3",
     ]));
+    // The plan in its line is that of the address of the server.
+    let convert = |name: &str, split: &str| -> Value {
+        let output = remote.run(&["convert", &remote.server.url(name), "out", "--split", split]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    for name in ["/small.tar", "/small.tar.gz"] {
+        let part = convert(name, "1/3");
+        assert_eq!((&part["rows"], &part["of"]), (&json!(4000), &json!(1)), "{name}");
+    }
     remote.server.take_seen();
-    insta::assert_snapshot!(
-        remote
-            .transcript(&["convert URL/long.tar?signature=secret out --split 2/3", "ls out/part-00002-of-00003.tar",])
-    );
+    assert_eq!(convert("/long.tar", "2/3")["rows"], 4);
     let seen = remote.server.take_seen();
     let long: Vec<_> = seen.iter().filter(|seen| seen.len() > 100_000).filter_map(|seen| seen.range).collect();
     assert_eq!((long[0].0, long.last().unwrap().1), (12_584_960, 25_169_919), "only its range is read: {long:?}");
