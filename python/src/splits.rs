@@ -32,7 +32,8 @@ pub fn plan_splits(
     splits.iter().map(|split| serde_json::to_string(split).map_err(from_json)).collect()
 }
 
-/// Return the columns of a split: lists, or tuples of dtype, shape and bytes of stacked tensors.
+/// Return the columns of a split: lists, or tuples of dtype, shape and bytes of stacked tensors. Of samples, the keys are
+/// always there: they tell how many there are.
 #[pyfunction]
 #[pyo3(signature = (split, columns))]
 pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
@@ -42,7 +43,7 @@ pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>
     let found = PyDict::new(py);
     let is_chosen = |name: &str| columns.as_ref().is_none_or(|columns| columns.contains(&name));
     match rows {
-        Rows::Samples(batch) => set_samples(&found, batch, &is_chosen)?,
+        Rows::Samples(batch) => set_samples(&found, batch)?,
         Rows::Tensors(rows) => {
             let infos: Vec<&TensorInfo> = rows.iter().map(|row| &row.info).collect();
             let set = |name: &str, values: Bound<'py, PyList>| {
@@ -61,11 +62,9 @@ pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>
     Ok(found)
 }
 
-fn set_samples(found: &Bound<'_, PyDict>, batch: Batch, is_chosen: &dyn Fn(&str) -> bool) -> PyResult<()> {
+fn set_samples(found: &Bound<'_, PyDict>, batch: Batch) -> PyResult<()> {
     let py = found.py();
-    if is_chosen("__key__") {
-        found.set_item("__key__", batch.keys)?;
-    }
+    found.set_item("__key__", batch.keys)?;
     for (name, column) in batch.tensors {
         match column {
             Column::Stacked(tensor) => found.set_item(name, to_python(py, &tensor)?)?,

@@ -14,6 +14,10 @@ feature `cloud` of its crates.
 A row of a shard is a sample: `__key__`, and a column for each tensor and text. A row of any other file is a tensor: `path`,
 `name`, `dtype`, `shape` and `data`, its bytes; `array` makes an array of them. Rows also have `__split__`, which `write`
 needs.
+
+A sample that lacks a column has None there, and a split of such samples no column. Ray holds columns with None as Python
+objects, and cannot put them into one batch with arrays of other splits: fill them first, by
+`map_batches(fill, batch_size=None)`.
 """
 
 from __future__ import annotations
@@ -128,8 +132,10 @@ def mapped(dataset: ray.data.Dataset, function: Any, batch_size: int | None = 1,
 
 def read_split(batch, columns):
     (split,) = batch["split"]
-    found = {name: as_column(name, column) for name, column in _tensorfile.read_split(split, columns).items()}
+    found = {name: as_column(column) for name, column in _tensorfile.read_split(split, columns).items()}
     rows = max(map(len, found.values()), default=0)
+    if columns is not None and "__key__" not in columns:
+        found.pop("__key__", None)
     return {**found, "__split__": numpy.full(rows, identity(split), object)}
 
 
@@ -204,12 +210,9 @@ def listed(values):
     return found
 
 
-def as_column(name, column):
+def as_column(column):
     if isinstance(column, tuple):
         return as_array(*column)
-    if None in column and any(isinstance(value, tuple) for value in column):
-        # Ray turns arrays next to nulls into something that it cannot read back.
-        raise ValueError(f"some samples have no `{name}`, and Ray has no place for missing arrays; `columns` leaves it out")
     return listed([as_array(*value) if isinstance(value, tuple) else value for value in column])
 
 

@@ -75,6 +75,42 @@ def test_rows_of_shards_are_samples(cluster, shards):
     assert found.keys() == {"label", "__split__"}
 
 
+def test_columns_that_samples_lack_are_none(cluster, folder):
+    webdataset = pytest.importorskip("webdataset")
+    # Of the second shard, no sample has the array.
+    for shard in range(2):
+        with webdataset.TarWriter(f"in-{shard}.tar") as out:
+            for i in range(shard * 4, shard * 4 + 4):
+                array = {"x.npy": np.full((2, 3), i, "f4"), "label.cls": i} if i in (1, 2) else {}
+                out.write({"__key__": f"{i}", "note.txt": f"sample {i}", **array})
+    dataset = tensorfile.ray.read("in-{0..1}.tar", target_bytes=1)
+    assert dataset.count() == 8
+    dataset = tensorfile.ray.read("in-{0..1}.tar", target_bytes=os.path.getsize("in-0.tar"))
+    rows = sorted(dataset.take_all(), key=lambda row: row["__key__"])
+    assert [row["note"] for row in rows] == [f"sample {i}" for i in range(8)]
+    for i, row in enumerate(rows[:4]):
+        if i in (1, 2):
+            assert row["x"].dtype == np.float32 and (row["x"] == np.full((2, 3), i)).all() and row["label"] == i
+        else:
+            assert row["x"] is None and row["label"] is None
+    assert tensorfile.ray.read("in-{0..1}.tar", columns=["x"]).count() == 8
+
+    def filled(batch):
+        missing = [None] * len(batch["__key__"])
+        return {"x": np.stack([np.zeros((2, 3), "f4") if x is None else x for x in batch.get("x", missing)])}
+
+    (together,) = dataset.map_batches(filled, batch_size=None).iter_batches(batch_size=8)
+    assert sorted(together["x"].sum(axis=(1, 2))) == [0] * 6 + [6, 12]
+
+    written = tensorfile.ray.write(dataset, "copied", "tar")
+    members = []
+    for name in written.files:
+        with tarfile.open(f"copied/{name}") as part:
+            members += part.getnames()
+    arrays = [name for i in (1, 2) for name in (f"{i}.x.ten", f"{i}.label.cls")]
+    assert sorted(members) == sorted(arrays + [f"{i}.note.txt" for i in range(8)])
+
+
 def test_rows_of_files_are_tensors(cluster, folder):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     tensorfile.save("a.safetensors", {"w": np.eye(2), "half": np.ones(3, ml_dtypes.bfloat16)})
