@@ -127,7 +127,7 @@ pub struct Batches<I> {
 }
 
 impl<I: Iterator<Item = Result<Sample>>> Batches<I> {
-    /// Batches of `size` samples.
+    /// Batches of `size` samples, such as of [`Shards`](crate::Shards): they are loaded when they are stacked.
     pub fn new(samples: I, size: usize) -> Self {
         Self { samples, size: size.max(1) }
     }

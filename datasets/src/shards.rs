@@ -194,8 +194,8 @@ impl Shards {
         Ok(())
     }
 
-    /// Opens a shard.
-    pub(crate) fn open(&self, location: &str) -> Result<Shard> {
+    /// Opens a shard. `open` would be found by the compiler where a user means [`new`](Self::new).
+    pub(crate) fn open_shard(&self, location: &str) -> Result<Shard> {
         Shard::with_limits(location, self.limits.clone())
     }
 
@@ -218,7 +218,7 @@ impl Shards {
         self.next += 1;
         let resumed = std::mem::take(&mut self.resumed);
         self.position = Position { shard: location.as_str().into(), offset: resumed };
-        self.shard = Some(self.open(location).map_err(Broken::Shard)?);
+        self.shard = Some(self.open_shard(location).map_err(Broken::Shard)?);
         Ok(true)
     }
 }

@@ -62,7 +62,7 @@ impl Shuffle {
             shards.entry(&place.shard).or_default().insert(place.offset, i);
         }
         for (location, mut offsets) in shards {
-            for sample in self.samples.open(location)? {
+            for sample in self.samples.open_shard(location)? {
                 // A broken sample is not in a buffer.
                 let Ok(sample) = sample else { continue };
                 if let Some(i) = offsets.remove(&sample.header) {
