@@ -3,9 +3,9 @@
 
 use std::io::{self, Read, Write};
 
-/// The most bytes of one call that writes. The page cache of ext4 on Linux 6.18 took as long with 256 KiB at once whatever
-/// the state of the memory: 2 GiB in 0.6 s. With 1 MiB, it took 0.5 to 1.0 s, and with 2 MiB and more 0.5 to 5 s.
-pub(crate) const WRITTEN_AT_ONCE: usize = 256 << 10;
+/// The most bytes of one call that writes. The page cache of ext4 on Linux 6.18 took 0.5 to 0.7 s for 2 GiB, rarely more, with
+/// 256 KiB to 1 MiB at once, and 0.5 to 5 s with 2 MiB and more, as the state of the memory was.
+pub(crate) const WRITTEN_AT_ONCE: usize = 1 << 20;
 
 /// Writes all bytes, as [`Write::write_all`] does.
 pub(crate) fn write_all(out: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Result<()> {
