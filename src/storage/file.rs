@@ -227,9 +227,6 @@ impl AccessPattern {
 /// From this size on, a mapping is read by a system call instead of copying from its pages, which takes longer.
 const WORTH_A_CALL: usize = 64 << 10;
 
-/// The chunk size for copying payloads from file to file: it stays in the cache of a processor between its two copies.
-const COPIED_AT_ONCE: usize = 256 << 10;
-
 impl FileStorage {
     /// The chunk size for writing payloads: large enough for several threads to read one, and small enough for the
     /// processor's caches.
@@ -644,7 +641,7 @@ impl FileStorage {
         };
         // A chunk in use by another thread is not waited for.
         let mut chunk = spare.and_then(|spare| Some(std::mem::take(&mut *spare.try_lock().ok()?))).unwrap_or_default();
-        chunk.resize(usize::try_from(len).unwrap_or(COPIED_AT_ONCE).min(COPIED_AT_ONCE).max(chunk.len()), 0);
+        chunk.resize(usize::try_from(len).unwrap_or(Self::CHUNK).min(Self::CHUNK).max(chunk.len()), 0);
         let written = self.write_in_chunks(offset, len, &mut chunk, out);
         if let Some(Ok(mut spare)) = spare.map(Mutex::try_lock) {
             *spare = chunk;
@@ -655,7 +652,7 @@ impl FileStorage {
     fn write_in_chunks(&self, offset: u64, len: u64, chunk: &mut [u8], out: &mut dyn io::Write) -> io::Result<()> {
         let mut done = 0;
         while done < len {
-            let now = usize::try_from(len - done).unwrap_or(COPIED_AT_ONCE).min(chunk.len());
+            let now = usize::try_from(len - done).unwrap_or(Self::CHUNK).min(chunk.len());
             let read = self.read_at(offset + done, &mut chunk[..now]);
             // What is put together from several files ends in one of them.
             let is_within = |error: &Error| error.offset().is_none_or(|end| end >= offset && end - offset <= len);

@@ -3,18 +3,13 @@
 
 use std::io::{self, Read, Write};
 
-/// The most bytes of one call that writes. The page cache of ext4 on Linux 6.18 took 0.5 to 0.7 s for 2 GiB, rarely more, with
-/// 256 KiB to 1 MiB at once, and 0.5 to 5 s with 2 MiB and more, as the state of the memory was.
-pub(crate) const WRITTEN_AT_ONCE: usize = 1 << 20;
-
 /// Writes all bytes, as [`Write::write_all`] does.
 pub(crate) fn write_all(out: &mut (impl Write + ?Sized), mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
-        let now = &bytes[..bytes.len().min(WRITTEN_AT_ONCE)];
-        match out.write(now) {
+        match out.write(bytes) {
             Ok(written) if written == bytes.len() => return Ok(()),
             Ok(0) => return Err(io::Error::new(io::ErrorKind::WriteZero, "failed to write whole buffer")),
-            Ok(written) => bytes = &bytes[check_written(written, now.len())?..],
+            Ok(written) => bytes = &bytes[check_written(written, bytes.len())?..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

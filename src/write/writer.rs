@@ -99,10 +99,7 @@ impl Plan {
         count: Option<&mut ProgressCount<'_>>,
     ) -> Result<()> {
         allocate(file, self.file_bytes())?;
-        match durability {
-            Durability::Flushed => self.write_stream(tensors, &mut WriteBehind::new(file), count)?,
-            Durability::Cached => self.write_stream(tensors, file, count)?,
-        }
+        self.write_stream(tensors, &mut WriteBehind::new(file, durability == Durability::Flushed), count)?;
         // A compressed file is shorter than planned.
         let end = file.stream_position()?;
         if end < self.file_bytes() {
