@@ -129,7 +129,7 @@ impl OpenOptions {
     ) -> Result<()> {
         /// The fewest entries, and the most runs of them.
         const RUN: (usize, usize) = (256, 64);
-        /// What an item weighs as one more reason for a thread: it takes as long as so many bytes of a payload.
+        /// Reading an item takes about as long as reading so many bytes of a payload.
         const ITEM: usize = 4 << 10;
 
         announce(folder, files);

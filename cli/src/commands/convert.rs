@@ -33,9 +33,10 @@ use crate::output::{Stdout, note};
 /// equal up to the first dot of their names are a sample. A shard, `.tar`, is unpacked into a folder if OUT has no extension of
 /// a format.
 ///
-/// With --split K/N, FILE is a folder, a file, a pattern such as 'train-{000..123}.tar', or with --plan a plan, OUT is a folder, and the process
-/// converts its share to one file of it, `part-0000K-of-0000N`. OUT may be a folder of a store, such as s3://bucket/folder. Long
-/// files are divided too. Samples stay samples, unless --to is given. A line about the part is printed, which `splits --commit` takes.
+/// With --split K/N, FILE is a folder, a file, a pattern such as 'train-{000..123}.tar', or with --plan a plan, OUT is a folder,
+/// and the process converts its share to one file of it, `part-0000K-of-0000N`. OUT may be a folder of a store, such as
+/// s3://bucket/folder. Long files are divided too. Samples stay samples, unless --to is given. A line about the part is printed,
+/// which `splits --commit` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
