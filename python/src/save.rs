@@ -15,7 +15,7 @@ use crate::streams::PyWriter;
 
 /// Save named arrays; `tensorfile.save` prepares them.
 #[pyfunction]
-#[pyo3(signature = (path, arrays, format, metadata, max_shard_bytes, dtype, progress))]
+#[pyo3(signature = (path, arrays, format, metadata, max_shard_bytes, dtype, durable, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.save` only")]
 pub fn save(
     py: Python<'_>,
@@ -25,11 +25,13 @@ pub fn save(
     metadata: IndexMap<String, String>,
     max_shard_bytes: Option<u64>,
     dtype: Option<&str>,
+    durable: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let arrays = NamedArrays::new(&arrays)?;
     let callback = Callback::new(progress);
-    let mut options = SaveOptions::new().write(WriteOptions::new().metadata(metadata)).progress({
+    let options = SaveOptions::new().write(WriteOptions::new().metadata(metadata)).durable(durable);
+    let mut options = options.progress({
         let callback = callback.clone();
         move |progress| callback.tell(progress)
     });

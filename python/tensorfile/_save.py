@@ -30,6 +30,7 @@ def save(
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
     dtype: str | None = None,
+    durable: bool = True,
     progress: Progress = None,
 ) -> None:
     """Save a dict of arrays.
@@ -42,6 +43,8 @@ def save(
     - `metadata`: texts by their keys, for formats that have a place for them.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
     - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
+    - `durable`: whether to wait until the file is on disk. Without, saving takes less time, and the file can be lost if the
+      power fails soon after; a killed process still leaves the old file or the new one.
     - `progress`: a function of the bytes written and their total, whose exceptions end the save; `True` shows a bar of
       tqdm.
 
@@ -52,7 +55,7 @@ def save(
     """
     arrays = [(name, *prepared(name, value)) for name, value in tensors.items()]
     with telling(progress) as tell:
-        _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, tell)
+        _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, durable, tell)
 
 
 def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:

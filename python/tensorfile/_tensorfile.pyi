@@ -166,5 +166,6 @@ def save(
     metadata: dict[str, str],
     max_shard_bytes: int | None,
     dtype: str | None,
+    durable: bool,
     progress: Callable[[int, int], object] | None,
 ) -> None: ...

@@ -136,6 +136,8 @@ def test_options():
             tf.save("a.ten", wrong)
     tf.save("a.safetensors", {})
     assert tf.load("a.safetensors") == {}
+    tf.save("a.safetensors", arrays, durable=False)
+    assert tf.load("a.safetensors")["n"].tolist() == [3]
 
 
 def test_file_objects():

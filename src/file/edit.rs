@@ -208,7 +208,7 @@ fn not_there(key: &str, entries: &IndexMap<String, String>) -> String {
 fn write(file: &File, rewritten: &Rewritten, out: &mut dyn Write) -> Result<()> {
     let Rewritten { begin, kept, end } = rewritten;
     write_all(out, begin)?;
-    let copied = file.storage.write_to(kept.start, kept.end - kept.start, out);
+    let copied = file.storage.copy_to(kept.start, kept.end - kept.start, out);
     copied.map_err(|error| file.place(error.into()))?;
     write_all(out, end)?;
     Ok(out.flush()?)

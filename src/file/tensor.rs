@@ -541,6 +541,14 @@ impl<'f> FileTensor<'f> {
         self.locate(ErrorKind::Unsupported { what, instead: instead.to_owned() })
     }
 
+    /// Locates an error of writing the payload. If `out` rejects the bytes, the file is malformed.
+    fn locate_written(&self, error: io::Error) -> io::Error {
+        match Error::from(error) {
+            error if error.category() == Category::File => self.locate(error).into(),
+            error => error.into(),
+        }
+    }
+
     fn payload_len(&self) -> Result<usize> {
         let too_large = || ErrorKind::Unsupported {
             what: format!("read {} bytes at once", self.payload_bytes()),
@@ -564,12 +572,13 @@ impl TensorData for FileTensor<'_> {
     /// Writes the payload in the tensor's layout: in one call if the file is in memory, in chunks of up to 8 MiB if
     /// not. The coordinates of sparse tensors are checked, and written by themselves.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        // If `out` rejects the bytes, the file is malformed.
         let written = self.entry().write_to(&self.file.storage, out);
-        written.map_err(|error| match Error::from(error) {
-            error if error.category() == Category::File => self.locate(error).into(),
-            error => error.into(),
-        })
+        written.map_err(|error| self.locate_written(error))
+    }
+
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let copied = self.entry().copy_to(&self.file.storage, out);
+        copied.map_err(|error| self.locate_written(error))
     }
 
     fn storage_id(&self) -> Option<u64> {

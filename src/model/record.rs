@@ -52,6 +52,17 @@ pub trait TensorData {
     /// An error of `out`, or an [`Error`](crate::Error) as [`io::Error`] if the bytes cannot be read.
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
+    /// Writes all bytes to `out`, for a copy from file to file: in pieces that a processor's cache holds from reading to
+    /// writing.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to).
+    #[doc(hidden)]
+    fn copy_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_to(out)
+    }
+
     /// Returns an equal number for tensors with shared bytes, if sharing can be known.
     ///
     /// Formats that store shared bytes once also compare the bytes, so equal numbers by chance do no harm.

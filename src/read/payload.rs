@@ -257,6 +257,15 @@ impl Entry<'_> {
     /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if
     /// the payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
     pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_ranges(storage, FileStorage::write_to, out)
+    }
+
+    /// Writes the payload to `out`, which is a file, as [`write_to`](Self::write_to) does.
+    pub(crate) fn copy_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
+        self.write_ranges(storage, FileStorage::copy_to, out)
+    }
+
+    fn write_ranges(&self, storage: &FileStorage, write: WriteRange, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(codec) = self.codec() {
             let mut file = self.reader(storage);
             check_stored(&mut file, self)?;
@@ -270,9 +279,8 @@ impl Entry<'_> {
         let (start, len) = (range.start, range.end - range.start);
         if let Layout::Coo { .. } = self.info().layout {
             let [indices, count, elements] = self.parts();
-            let write = |range: Range<u64>, out: &mut dyn io::Write| {
-                storage.write_to(range.start, range.end - range.start, out)
-            };
+            let write =
+                |range: Range<u64>, out: &mut dyn io::Write| write(storage, range.start, range.end - range.start, out);
             write(indices, &mut CheckedIndices::new(self.info(), out))?;
             check_value_count(&mut FileReader::new(storage), self)?;
             write(count, out)?;
@@ -286,7 +294,7 @@ impl Entry<'_> {
             out
         };
         if !self.has_checksum() {
-            return storage.write_to(start, len, out);
+            return write(storage, start, len, out);
         }
         if storage.is_source(start) {
             // In one stream with the bytes before it that the checksum covers.
@@ -302,10 +310,14 @@ impl Entry<'_> {
             sum.end()?;
             return write_all(out, bytes);
         }
+        // Several threads sum a long chunk.
         storage.write_to(start, len, &mut Summed { out, sum: &mut sum, head: 0 })?;
         Ok(sum.end()?)
     }
 }
+
+/// A function that writes the range of a file with an offset and a length.
+type WriteRange = fn(&FileStorage, u64, u64, &mut dyn io::Write) -> io::Result<()>;
 
 /// Passes on elements of an entry. Bools become 0 or 1, or are an error.
 pub(super) struct ElementWriter<'a> {

@@ -232,6 +232,10 @@ impl FileStorage {
     /// processor's caches.
     pub(crate) const CHUNK: usize = 8 << 20;
 
+    /// The chunk size for copying payloads to a file: the chunks that are read while one is written stay in the
+    /// processor's caches until they are written too.
+    const COPY_CHUNK: usize = 256 << 10;
+
     /// A file of `len` bytes, mapped when its bytes are first borrowed. If mapping fails, it is read at positions.
     pub(crate) fn mapped(file: File, len: u64) -> Self {
         Self::Mapped(Mapping::new(MappedFile::Open(file.into()), len))
@@ -653,17 +657,47 @@ impl FileStorage {
         let mut done = 0;
         while done < len {
             let now = usize::try_from(len - done).unwrap_or(Self::CHUNK).min(chunk.len());
-            let read = self.read_at(offset + done, &mut chunk[..now]);
-            // What is put together from several files ends in one of them.
-            let is_within = |error: &Error| error.offset().is_none_or(|end| end >= offset && end - offset <= len);
-            read.map_err(|error| match error.kind() {
-                ErrorKind::Truncated { left, .. } if is_within(&error) => truncated(offset, len, done + left),
-                _ => error,
-            })?;
+            self.read_chunk((offset, len), done, &mut chunk[..now])?;
             write_all(out, &chunk[..now])?;
             done += now as u64;
         }
         Ok(())
+    }
+
+    /// Writes a range to `out`, which is a file: in one call if it is in memory, else in short chunks, of which the next
+    /// ones are read while one is written.
+    pub(crate) fn copy_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
+        const CHUNK: u64 = FileStorage::COPY_CHUNK as u64;
+
+        let (Ok(bytes), Ok(chunks)) = (usize::try_from(len), usize::try_from(len.div_ceil(CHUNK))) else {
+            return self.write_to(offset, len, out);
+        };
+        let first = match self.file(offset).0 {
+            Self::Gathered(gather) => gather.start(),
+            _ => offset,
+        };
+        if chunks <= 1 || !self.is_positioned(first) {
+            return self.write_to(offset, len, out);
+        }
+        let read = |number: usize, (chunk, failed): &mut (Vec<u8>, Option<Error>)| {
+            let done = number as u64 * CHUNK;
+            chunk.resize(Self::COPY_CHUNK.min(usize::try_from(len - done).unwrap_or(Self::COPY_CHUNK)), 0);
+            *failed = self.read_chunk((offset, len), done, chunk).err();
+        };
+        threads::in_order(&mut Vec::new(), chunks, bytes, &read, &mut |(chunk, failed)| match failed.take() {
+            Some(error) => Err(error.into()),
+            None => write_all(out, chunk),
+        })
+    }
+
+    /// Fills a chunk of a range, given by its offset and length, of which `done` bytes come before.
+    fn read_chunk(&self, (offset, len): (u64, u64), done: u64, chunk: &mut [u8]) -> Result<()> {
+        // What is put together from several files ends in one of them.
+        let is_within = |error: &Error| error.offset().is_none_or(|end| end >= offset && end - offset <= len);
+        self.read_at(offset + done, chunk).map_err(|error| match error.kind() {
+            ErrorKind::Truncated { left, .. } if is_within(&error) => truncated(offset, len, done + left),
+            _ => error,
+        })
     }
 }
 
@@ -708,6 +742,27 @@ mod tests {
         let mut written = Vec::new();
         storage.write_to(6, 7, &mut written).unwrap();
         assert_eq!((&*read, &*written, storage.borrow(0, 5).is_none()), (&begin[..], &b"version"[..], true));
+    }
+
+    #[test]
+    fn copies_are_what_is_written() {
+        let len = 5 * FileStorage::COPY_CHUNK + 1000;
+        let stored: Vec<u8> = (0..=250).cycle().take(len).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, &stored).unwrap();
+        let storage = FileStorage::positioned(file, len as u64);
+        let chunk = FileStorage::COPY_CHUNK;
+        for range in [0..len, 7..len - 1, 100..100, 9..9 + chunk, 9..10 + chunk, 0..len + 1, len - 5..len + 3 * chunk] {
+            let (mut copied, mut written) = (Vec::new(), Vec::new());
+            let (offset, len) = (range.start as u64, range.len() as u64);
+            let copy = storage.copy_to(offset, len, &mut copied).map_err(|error| error.to_string());
+            let write = storage.write_to(offset, len, &mut written).map_err(|error| error.to_string());
+            assert_eq!(copy, write);
+            assert_eq!(copy.is_ok(), range.end <= stored.len(), "{range:?}");
+            assert!(copy.is_err() || copied == stored[range.clone()] && copied == written, "{range:?}");
+        }
+        let mut full = &mut [0; 1000][..];
+        assert_eq!(storage.copy_to(0, len as u64, &mut full).unwrap_err().kind(), io::ErrorKind::WriteZero);
     }
 
     #[cfg(target_os = "linux")]

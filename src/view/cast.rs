@@ -196,6 +196,14 @@ impl TensorData for CastData<'_, '_> {
         Ok(())
     }
 
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self.caster {
+            // Several threads cast a long chunk.
+            Some(_) => self.write_to(out),
+            None => self.source.data.copy_to(out),
+        }
+    }
+
     /// The same bytes cast in the same way have the same id.
     fn storage_id(&self) -> Option<u64> {
         let key = (self.source.data.storage_id()?, self.source.info.dtype, self.to);

@@ -78,13 +78,24 @@ impl TensorData for FileData<'_> {
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let mut out = TargetWriter { out, failed: false };
-        let written = self.data.write_to(&mut out);
-        if out.failed { written } else { written.map_err(|error| Error::from(error).with_path(self.path).into()) }
+        self.locate(out, &|out| self.data.write_to(out))
+    }
+
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.locate(out, &|out| self.data.copy_to(out))
     }
 
     fn storage_id(&self) -> Option<u64> {
         self.data.storage_id()
+    }
+}
+
+impl FileData<'_> {
+    /// Writes to `out`. The errors of the file have its path.
+    fn locate(&self, out: &mut dyn Write, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+        let mut out = TargetWriter { out, failed: false };
+        let written = write(&mut out);
+        if out.failed { written } else { written.map_err(|error| Error::from(error).with_path(self.path).into()) }
     }
 }
 

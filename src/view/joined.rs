@@ -137,6 +137,10 @@ impl TensorData for JoinedData<'_, '_> {
         self.data.write_to(out)
     }
 
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.data.copy_to(out)
+    }
+
     /// Parts may have different storage of the same id.
     fn storage_id(&self) -> Option<u64> {
         let key = (self.part, self.data.storage_id()?);

@@ -18,9 +18,20 @@ impl TensorData for Checked<'_> {
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.check(out, &|out| self.data.write_to(out))
+    }
+
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.check(out, &|out| self.data.copy_to(out))
+    }
+}
+
+impl Checked<'_> {
+    /// Writes to `out`, and compares what was written with the plan.
+    fn check(&self, out: &mut dyn Write, write: &dyn Fn(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
         let (digest, digester) = self.digest.clone().unzip();
         let mut counter = Counter { out, planned: self.planned, left: self.planned, digester };
-        self.data.write_to(&mut counter)?;
+        write(&mut counter)?;
         let Counter { left, digester, .. } = counter;
         if left > 0 {
             return Err(changed(format!("{} bytes instead of {}", self.planned - left, self.planned)).into());

@@ -251,6 +251,7 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
         self.out.write_all(header)?;
         match data.as_bytes() {
             Some(bytes) => self.out.write_all(bytes)?,
+            None if self.out.to.is_some() => data.copy_to(&mut self.out)?,
             None => data.write_to(&mut self.out)?,
         }
         self.position = offset + self.tensors.payload_bytes(index) as u64;

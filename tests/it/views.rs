@@ -1,6 +1,7 @@
 //! Views of tensors pass on all that is sent with them, and errors of reading name the file.
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::Path;
 
 use ndarray::{Array1, array};
@@ -128,4 +129,50 @@ fn errors_of_reading_name_the_file_by_the_path_of_the_view() {
     fs::File::options().write(true).open(&path).unwrap().set_len(200).unwrap();
     let error = tensorfile::save(folder.path().join("new.ten"), &view).unwrap_err();
     assert_eq!(error.path(), Some(Path::new("the input")), "{error}");
+}
+
+/// Notes the length of the longest write.
+#[derive(Default)]
+struct Longest(usize);
+
+impl Write for Longest {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.max(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What is read is still in the processor's caches when it is written. A view that reads long chunks for several threads
+/// would take longer.
+#[test]
+fn views_of_files_are_copied_in_short_chunks() {
+    const SHORT: usize = 256 << 10;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.ten");
+    tensorfile::save(&path, &TensorMap::from_iter([("a", Array1::<f32>::zeros(3 << 20))])).unwrap();
+    let file = tensorfile::OpenOptions::new().backend(tensorfile::file::Backend::Positioned).open(&path).unwrap();
+    let longest = |tensors: &dyn Tensors| {
+        let mut longest = Longest::default();
+        tensorfile::btf::FORMAT.to_writer(&mut longest, tensors, &tensorfile::WriteOptions::new()).unwrap();
+        longest.0
+    };
+    let view = FileView::new(&file, &path);
+    let views: [(&str, &dyn Tensors); 7] = [
+        ("the file", &file),
+        ("with a path", &view),
+        ("subset", &Subset::new(&file, |_| true)),
+        ("renamed", &Renamed::by_position(&file)),
+        ("cast to its own dtype", &CastView::new(&file, |_, info| info.dtype)),
+        ("joined", &Joined::new(&[&view]).unwrap()),
+        ("own", &Forwarded(&view)),
+    ];
+    for (what, view) in views {
+        assert_eq!(longest(view), SHORT, "{what}");
+    }
+    assert!(longest(&CastView::new(&file, |_, _| Dtype::F64)) > SHORT, "a cast is divided among threads");
 }

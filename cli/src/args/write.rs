@@ -46,6 +46,11 @@ pub struct WriteArgs {
     /// Drop names, metadata and tensors of unknown dtypes that the format cannot store, and print what was dropped
     #[arg(long)]
     pub lossy: bool,
+    /// Leave writing to the disk to the system, as cp does: faster, but the file is lost if the power fails soon after
+    ///
+    /// A killed process still leaves the old file or the new one.
+    #[arg(long)]
+    pub no_flush: bool,
     /// Check and print what would be written, but write nothing
     #[arg(long)]
     pub dry_run: bool,

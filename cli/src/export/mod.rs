@@ -141,6 +141,7 @@ impl<'t> Export<'t> {
             .format(target.format)
             .write(options)
             .no_replace(target.no_replace)
+            .durable(!args.no_flush)
             .keep_single(target.keeps_single);
         if let Some(bytes) = target.max_shard {
             if target.is_stdout() {

@@ -64,6 +64,11 @@ impl TensorData for WatchedData<'_> {
         self.data.write_to(&mut Advancing { out, advance: &mut advance })
     }
 
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        let mut advance = |bytes| self.progress.borrow_mut().advance(bytes);
+        self.data.copy_to(&mut Advancing { out, advance: &mut advance })
+    }
+
     fn storage_id(&self) -> Option<u64> {
         self.data.storage_id()
     }

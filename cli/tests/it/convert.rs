@@ -1,3 +1,4 @@
+use std::fs;
 use std::io::Read;
 use std::process::Stdio;
 
@@ -147,11 +148,11 @@ fn input_can_be_the_output() {
 #[test]
 fn reads_and_writes_pipes() {
     let session = session();
-    let bytes = std::fs::read(session.path("small.ptd")).unwrap();
+    let bytes = fs::read(session.path("small.ptd")).unwrap();
     let output = session.run_with_input(&["convert", "-", "-", "--to", "ptd", "--dtype", "f64=f32"], &bytes);
     assert!(output.status.success());
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "tensorfile: cast 1 tensor: 2 elements, all exact\n");
-    std::fs::write(session.path("piped.ptd"), output.stdout).unwrap();
+    fs::write(session.path("piped.ptd"), output.stdout).unwrap();
     assert_eq!(map(&session, "piped.ptd")["encoder.weight"], map(&session, "small.ptd")["encoder.weight"]);
 
     session.write("long.ptd", &[("a", weights(&[1 << 20]))].into_iter().collect());
@@ -180,7 +181,7 @@ fn tied_tensors_stay_tied() {
     let tensor = weights(&[50]);
     let tied: TensorMap = [("a", tensor.clone()), ("b", tensor)].into_iter().collect();
     let bytes = tensorfile::ptd::Options::new().dedup(true).to_vec(&tied).unwrap();
-    std::fs::write(session.path("tied.ptd"), bytes).unwrap();
+    fs::write(session.path("tied.ptd"), bytes).unwrap();
     for dtype in ["f32", "f16"] {
         assert!(session.run(&["convert", "tied.ptd", "copy.ptd", "--dtype", dtype]).status.success());
         let copy = File::open(session.path("copy.ptd")).unwrap();
@@ -207,7 +208,7 @@ fn keeps_dim_order_within_a_format_or_on_request() {
     let columns: TensorMap = [("a", Tensor::new(columns, &[1, 4, 2, 5, 3, 6]).unwrap())].into_iter().collect();
     for format in ["ptd", "npz"] {
         let file = Format::named(format).unwrap().to_vec(&columns, &WriteOptions::new().keep_dim_order(true)).unwrap();
-        std::fs::write(session.path(&format!("columns.{format}")), file).unwrap();
+        fs::write(session.path(&format!("columns.{format}")), file).unwrap();
     }
     for (arguments, target, is_kept) in [
         (&["convert", "columns.ptd", "x.ptd"][..], "x.ptd", true),
@@ -232,6 +233,24 @@ fn sorts_several_dtypes_or_keeps_their_order() {
         "convert small.ptd kept.safetensors --keep-order",
         "ls kept.safetensors",
     ]));
+}
+
+#[test]
+fn what_is_not_flushed_is_the_same() {
+    let session = session();
+    for (name, options) in [("flushed", &[][..]), ("cached", &["--no-flush"])] {
+        let (file, shards) = (format!("{name}.safetensors"), format!("{name}/model.safetensors"));
+        fs::create_dir(session.path(name)).unwrap();
+        for arguments in
+            [&["convert", "small.ptd", &file][..], &["convert", "small.ptd", &shards, "--max-shard-size", "9"]]
+        {
+            assert!(session.run(&[arguments, options].concat()).status.success(), "{arguments:?}");
+        }
+    }
+    let read = |name: &str| fs::read(session.path(name)).unwrap();
+    assert_eq!(read("flushed.safetensors"), read("cached.safetensors"));
+    let index = "model.safetensors.index.json";
+    assert_eq!(read(&format!("flushed/{index}")), read(&format!("cached/{index}")));
 }
 
 #[test]
@@ -270,7 +289,7 @@ fn drops_metadata_only_with_lossy() {
     let rich_file = format!("rich.{}", rich.extensions[0]);
     let entries = [("license".to_owned(), "MIT".to_owned())].into_iter().collect();
     let options = WriteOptions::new().embed_names(true).metadata(entries);
-    std::fs::write(session.path(&rich_file), rich.to_vec(&map(&session, "small.ptd"), &options).unwrap()).unwrap();
+    fs::write(session.path(&rich_file), rich.to_vec(&map(&session, "small.ptd"), &options).unwrap()).unwrap();
     let refused = session.run(&["convert", &rich_file, "poor.ten"]);
     assert_eq!(refused.status.code(), Some(2));
     let message = String::from_utf8(refused.stderr).unwrap();
@@ -284,12 +303,12 @@ fn drops_metadata_only_with_lossy() {
 #[test]
 fn read_errors_name_the_input() {
     let session = session();
-    let mut bytes = std::fs::read(session.path("sparse.btf")).unwrap();
+    let mut bytes = fs::read(session.path("sparse.btf")).unwrap();
     // The first coordinate of the sparse tensor is out of bounds.
     let file = File::open(session.path("sparse.btf")).unwrap();
     let start = usize::try_from(file.get("#0").unwrap().range().start).unwrap();
     bytes[start..start + 8].copy_from_slice(&u64::MAX.to_le_bytes());
-    std::fs::write(session.path("wrong.btf"), bytes).unwrap();
+    fs::write(session.path("wrong.btf"), bytes).unwrap();
     let output = session.run(&["convert", "wrong.btf", "copy.btf"]);
     assert_eq!(output.status.code(), Some(4));
     let message = String::from_utf8(output.stderr).unwrap();
