@@ -42,7 +42,15 @@ impl Nginx {
             .stderr(Stdio::null())
             .status();
         assert!(made.unwrap().success());
-        let [http, https] = [free_port(), free_port()];
+        fs::write(session.path("nginx/users"), "me:{PLAIN}secret\n").unwrap();
+        // Another test may take a port before nginx does.
+        let start = || Self::start_at([free_port(), free_port()], nginx, session, &certificate);
+        Some((0..5).find_map(|_| start()).expect("nginx starts"))
+    }
+
+    /// Starts nginx at ports for http and https. `None` if it ends, as it does if a port is taken.
+    fn start_at([http, https]: [u16; 2], nginx: &str, session: &Session, certificate: &Path) -> Option<Self> {
+        let folder = session.path("nginx");
         let (root, folder) = (session.folder.path().display(), folder.display());
         let config = format!(
             "daemon off; pid {folder}/pid; error_log {folder}/error.log; worker_processes 1; user root;
@@ -64,19 +72,21 @@ impl Nginx {
         );
         let path = session.path("nginx/nginx.conf");
         fs::write(&path, config).unwrap();
-        fs::write(session.path("nginx/users"), "me:{PLAIN}secret\n").unwrap();
         let process = Command::new(nginx)
             .args(["-c".as_ref(), path.as_os_str(), "-p".as_ref(), session.path("nginx").as_os_str()])
             .args(["-e", "stderr"])
             .stderr(Stdio::null())
             .spawn();
-        let server = Self { process: process.unwrap(), http, https, certificate };
+        let mut server = Self { process: process.unwrap(), http, https, certificate: certificate.to_owned() };
         let start = Instant::now();
         while [http, https].iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
             assert!(start.elapsed() < Duration::from_secs(20), "nginx does not start");
+            if server.process.try_wait().unwrap().is_some() {
+                return None;
+            }
             thread::sleep(Duration::from_millis(20));
         }
-        Some(server)
+        server.process.try_wait().unwrap().is_none().then_some(server)
     }
 
     /// Runs command lines, in which `HTTP` and `HTTPS` are the server, and returns their output and exit codes.
@@ -90,7 +100,8 @@ impl Nginx {
             let output = plain(command.output().unwrap());
             let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
             assert!(!text.contains("secret"), "{text}");
-            let text = text.replace(&http, "HTTP").replace(&https, "HTTPS").replace(&self.http.to_string(), "PORT");
+            let port = format!(":{}", self.http);
+            let text = text.replace(&http, "HTTP").replace(&https, "HTTPS").replace(&port, ":PORT");
             let code = output.status.code().unwrap();
             let code = if code == 0 { String::new() } else { format!("[exit code {code}]\n") };
             transcript += &format!("$ tensorfile {line}\n{text}{code}\n");
