@@ -702,7 +702,7 @@ fn a_shard_that_is_opened_alone_says_so() {
     let expected = "the file is shard 2 of 3; `model.ten.index.json` next to it opens all of them";
     assert_eq!(warnings(&File::open(&shard).unwrap()), [(WarningKind::Part, expected.to_owned())]);
     fs::remove_file(folder.path().join("model.ten.index.json")).unwrap();
-    let expected = "the file is part 2 of 3 of a model, by its name";
+    let expected = "the file is part 2 of 3, by its name; the others are not opened with it";
     assert_eq!(warnings(&File::open(&shard).unwrap()), [(WarningKind::Part, expected.to_owned())]);
     // The only one is whole.
     for name in

@@ -17,7 +17,7 @@ use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
 use tensorfile::{ErrorKind, FORMATS, File, Format, Limits, OpenOptions};
-use tensorfile_datasets::TAR;
+use tensorfile_datasets::{TAR, locations};
 
 use super::SplitArgs;
 use super::complete::{path_or_tensor_name, tensor_name};
@@ -82,8 +82,8 @@ pub fn file_at(path: &Path) -> Outcome<PathBuf> {
 /// The argument of commands that read several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Inputs {
-    /// Files or directories; a directory's tensor files are read in the order of their names, and shards count as one
-    /// file; `-` is standard input
+    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order of
+    /// their names, and shards count as one file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -119,8 +119,8 @@ impl Inputs {
 /// The arguments of commands that read tensors of several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct NamedInputs {
-    /// A file or directory; a directory's tensor files are read in the order of their names, and shards count as one
-    /// file; `-` is standard input
+    /// A file, directory or pattern such as 'train-{000..123}.tar'; a directory's tensor files are read in the order of
+    /// their names, and shards count as one file; `-` is standard input
     #[arg(value_name = "FILE")]
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
@@ -316,20 +316,28 @@ fn for_each_file<O>(
     outcome
 }
 
-/// Replaces directories by the tensor files in them, in the order of their names.
+/// Replaces patterns by the paths and URLs that they stand for, and directories by the tensor files in them, in the order of
+/// their names.
 pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
-    for path in paths {
-        if !path.is_dir() {
-            expanded.push(Ok(path.clone()));
-            continue;
-        }
-        match files_in(path).at(path) {
+    let matches = paths.iter().flat_map(|path| match matching(path) {
+        Ok(matches) => matches.into_iter().map(Ok).collect(),
+        Err(failure) => vec![Err(failure)],
+    });
+    for path in matches {
+        let path = match path {
+            Ok(path) if path.is_dir() => path,
+            other => {
+                expanded.push(other);
+                continue;
+            }
+        };
+        match files_in(&path).at(&path) {
             // The library explains what it is.
-            Ok(files) if files.is_empty() && is_part_of_checkpoint(path) => expanded.push(Ok(path.clone())),
+            Ok(files) if files.is_empty() && is_part_of_checkpoint(&path) => expanded.push(Ok(path)),
             Ok(files) if files.is_empty() => {
                 let empty = io::Error::new(io::ErrorKind::NotFound, "is a directory without tensor files");
-                expanded.push(Err(empty).at(path));
+                expanded.push(Err(empty).at(&path));
             }
             Ok(files) => expanded.extend(files.into_iter().map(Ok)),
             Err(failure) => expanded.push(Err(failure)),
@@ -343,6 +351,15 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     expanded
 }
 
+/// Returns the paths and URLs that a pattern stands for, such as `train-{000..123}.tar`, which a shell passes on where it is
+/// quoted, or is none of Unix. A path that is not a pattern, or exists, stands for itself.
+fn matching(path: &Path) -> Outcome<Vec<PathBuf>> {
+    // Patterns are texts.
+    let Some(pattern) = path.to_str() else { return Ok(vec![path.to_owned()]) };
+    let found = locations(pattern).map_err(|error| Failure::from_shards(path, &error))?;
+    Ok(found.into_iter().map(PathBuf::from).collect())
+}
+
 /// Returns whether something of a checkpoint of PyTorch is in a directory.
 fn is_part_of_checkpoint(folder: &Path) -> bool {
     let is_of_trainer = |entry: io::Result<fs::DirEntry>| {
@@ -352,15 +369,15 @@ fn is_part_of_checkpoint(folder: &Path) -> bool {
         || fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_of_trainer))
 }
 
-/// Replaces directories by the tensor files in them, in the order of their names, unless a checkpoint is in them.
+/// Replaces patterns and directories as [`expand`] does, but not a directory with a checkpoint in it.
 pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     // A checkpoint that cannot be opened is not a folder of files.
-    let is_plain = |path: &Path| path.is_dir() && options().open(path).is_err_and(|error| is_directory(&error));
+    let is_one = |path: &Path| path.is_dir() && !options().open(path).is_err_and(|error| is_directory(&error));
     let expanded = paths.iter().map(|path| {
-        if is_plain(path) {
-            expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>()
-        } else {
+        if is_one(path) {
             Ok(vec![path.clone()])
+        } else {
+            expand(std::slice::from_ref(path)).into_iter().collect::<Outcome<Vec<_>>>()
         }
     });
     Ok(expanded.collect::<Outcome<Vec<_>>>()?.concat())

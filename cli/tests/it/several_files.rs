@@ -40,6 +40,27 @@ fn lists_files_and_directories() {
     ]));
 }
 
+/// As a shell passes them on if they are quoted, or is none of Unix.
+#[test]
+fn patterns_stand_for_files() {
+    let session = session();
+    std::fs::create_dir(session.path("more")).unwrap();
+    session.write("more/{d}.ten", &[("d", weights(&[1]))].into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "ls models/{b.ten,a.safetensors} --filter bias",
+        "hash models/[ab].* more/{d}.ten",
+        "verify m*",
+        "stats models/*.ten bias",
+        "show models/a.safetensors models/b.* bias",
+        "info models/{b,x}.ten",
+        "ls models/x*.ten models/b.ten",
+        "hash --json models/x-{00..01}*.ten",
+        "merge models/?.ten more/* out.ptd",
+        "ls out.ptd",
+        "append out.ptd sparse.bt?",
+    ]));
+}
+
 #[test]
 fn files_of_one_tensor_are_rows_of_a_table() {
     let session = session();

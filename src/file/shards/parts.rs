@@ -95,7 +95,7 @@ pub(in crate::file) fn part_warning(path: &Path) -> Option<Warning> {
         let name = index.file_name().unwrap_or_default().display();
         format!("the file is shard {number} of {count}; `{name}` next to it opens all of them")
     } else {
-        format!("the file is part {number} of {count} of a model, by its name")
+        format!("the file is part {number} of {count}, by its name; the others are not opened with it")
     };
     Some(Warning::new(WarningKind::Part, text))
 }
