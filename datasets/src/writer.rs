@@ -116,9 +116,22 @@ impl ShardWriter {
             let what = format!("write compressed shards such as `{text}`");
             return Err(ErrorKind::Unsupported { what, instead: "write .tar, and compress it".to_owned() }.into());
         }
-        Ok(Self {
-            pattern: (before.to_owned(), after.to_owned()),
-            width: first.len(),
+        Ok(Self::numbered((before.to_owned(), after.to_owned()), first.len(), next))
+    }
+
+    /// A writer of a single shard.
+    pub(crate) fn with_file(path: &Path, file: NewFile) -> Self {
+        let mut writer = Self::numbered(Default::default(), 0, 0);
+        (writer.max_samples, writer.max_bytes) = (u64::MAX, u64::MAX);
+        writer.open = Some(OpenShard::new(path, DigestedFile { file, digest: Some(blake3::Hasher::new()) }));
+        writer
+    }
+
+    /// A writer of shards with numbers of `width` digits or more, from `next` on.
+    fn numbered(pattern: (String, String), width: usize, next: u64) -> Self {
+        Self {
+            pattern,
+            width,
             next,
             max_samples: 100_000,
             max_bytes: 3_000_000_000,
@@ -127,24 +140,6 @@ impl ShardWriter {
             wids: None,
             no_replace: false,
             open: None,
-            written: Vec::new(),
-        })
-    }
-
-    /// A writer of a single shard.
-    pub(crate) fn with_file(path: &Path, file: NewFile) -> Self {
-        let open = OpenShard::new(path, DigestedFile { file, digest: Some(blake3::Hasher::new()) });
-        Self {
-            pattern: Default::default(),
-            width: 0,
-            next: 0,
-            max_samples: u64::MAX,
-            max_bytes: u64::MAX,
-            format: &ten::FORMAT,
-            has_index: false,
-            wids: None,
-            no_replace: true,
-            open: Some(open),
             written: Vec::new(),
         }
     }

@@ -23,7 +23,7 @@ use crate::output::Stdout;
 pub struct Append {
     /// The file to extend
     file: PathBuf,
-    /// The files with the tensors to add, in any format, or directories of them; `-` for standard input
+    /// The files with the tensors to add, in any format, or directories or patterns of them; `-` for standard input
     #[arg(required = true, value_name = "OTHER")]
     others: Vec<PathBuf>,
     /// Replace tensors by those with the same name in later files

@@ -26,8 +26,8 @@ use crate::output::{Stdout, note};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Merge {
-    /// The files to read, in any formats, directories of them, or the index of shards, and then the file to write; `-`
-    /// for standard input or output
+    /// The files to read, in any formats, directories or patterns of them, or the index of shards, and then the file to write;
+    /// `-` for standard input or output
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The file to write, in the format of its extension; `-` for standard output
