@@ -53,7 +53,7 @@ use crate::tensor::{Element, Tensor, TensorView};
 
 #[cfg(feature = "remote")]
 pub use crate::remote::{Traffic, traffic};
-pub use crate::storage::ReadRanges;
+pub use crate::storage::{LentBytes, ReadRanges};
 pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
 pub use edit::MetadataEdit;

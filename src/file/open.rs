@@ -328,6 +328,31 @@ impl OpenOptions {
         self.finish(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
+    /// Opens a regular file that is open already, from its first byte on. Its position does not matter, and stays.
+    ///
+    /// ```
+    /// use std::fs;
+    /// use tensorfile::{OpenOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// let file = OpenOptions::new().from_file(fs::File::open(&path)?)?;
+    /// assert_eq!(file.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`File::open`], and [`io::ErrorKind::InvalidInput`] if it is a pipe, a device or a directory.
+    pub fn from_file(&self, file: fs::File) -> Result<File> {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file").into());
+        }
+        self.finish(self.read(self.regular(file, metadata.len())?, None)?)
+    }
+
     /// Opens a file in a source of ranges: of any format, whatever keeps its bytes. Each tensor is read on demand. Nothing
     /// can be borrowed.
     ///
@@ -338,6 +363,9 @@ impl OpenOptions {
     /// As [`File::open`], and the errors of the source.
     pub fn open_ranges(&self, source: Arc<dyn ReadRanges>) -> Result<File> {
         let name = PathBuf::from(&*source.name());
+        if name.as_os_str().is_empty() {
+            return self.finish(self.read(FileStorage::ranges(source)?, None)?);
+        }
         let open = || {
             let file = self.read(FileStorage::ranges(source)?, Some(&name))?;
             self.finish(File { has_path: false, ..file })

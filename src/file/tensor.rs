@@ -14,7 +14,7 @@ use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::fetch::{ReadPiece, TensorSlice, read_pieces};
 use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, TensorData, node_of, put};
 use crate::read::{Entry, Index, check_sum};
-use crate::storage::FileReader;
+use crate::storage::{FileReader, LentBytes};
 use crate::tensor::{
     Buffer, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorView, are_bools, check_payload, write_row_major,
 };
@@ -242,6 +242,38 @@ impl<'f> FileTensor<'f> {
     /// `bool`.
     pub fn view(&self) -> Result<TensorView<'f>> {
         self.plain_view().map_or_else(|| self.check_view(), Ok)
+    }
+
+    /// Lends the payload to another library, such as numpy or torch, which may change it: without a copy, in the tensor's
+    /// layout.
+    ///
+    /// The bytes are those of a private mapping of the file, made by the first call. Changes stay in this process, and
+    /// never reach the file, nor what this crate reads and borrows; others that the same [`File`] lends to see them. The
+    /// memory stays valid when the [`File`] is dropped, and when the file is deleted or [saved](crate::save) over. As of any
+    /// mapped file, access past the end of one that was truncated kills the process.
+    ///
+    /// ```
+    /// use ndarray::array;
+    /// use tensorfile::{File, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.ten");
+    /// tensorfile::save(&path, &TensorMap::from_iter([("a", array![1.0_f32, 2.0])]))?;
+    /// let lent = File::open(&path)?.get("a")?.lend()?;
+    /// assert_eq!(lent.len(), 8);
+    /// // SAFETY: nobody else has the address.
+    /// unsafe { lent.as_mut_ptr().write(7) };
+    /// assert_eq!(tensorfile::load::<TensorMap>(&path)?["a"].array::<f32>()?, array![1.0, 2.0].into_dyn());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`view`](Self::view), and [`ErrorKind::Unsupported`] if the file is in memory, where others have its bytes.
+    pub fn lend(&self) -> Result<LentBytes> {
+        self.view()?;
+        let lent = self.file.storage.lend(&self.span());
+        lent.ok_or_else(|| self.cannot_borrow("for others from a file in memory", "read the tensor"))
     }
 
     /// Borrows a tensor in memory whose bytes are valid by any value.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk_file::DiskFile;
 use super::headers::Headers;
-use super::mapping::{MappedFile, Mapping};
+use super::mapping::{LentBytes, MappedFile, Mapping};
 use super::pool::{FilePool, PooledFile};
 use super::ranges::ReadRanges;
 use super::source_stream::SourceStream;
@@ -431,6 +431,14 @@ impl FileStorage {
         let rest = self.rest(offset)?;
         let found = usize::try_from(len).ok().and_then(|len| rest.get(..len));
         Some(found.ok_or_else(|| truncated(offset, len, rest.len() as u64)))
+    }
+
+    /// Lends a range to another library, if it is in a mapped file.
+    pub(crate) fn lend(&self, range: &Range<u64>) -> Option<LentBytes> {
+        match self.file(range.start) {
+            (Self::Mapped(mapping), start) => mapping.lend(start, range.end.checked_sub(range.start)?),
+            _ => None,
+        }
     }
 
     /// Fills `bytes` from `offset` on.

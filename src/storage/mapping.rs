@@ -1,6 +1,6 @@
 //! Memory mapping.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use super::disk_file::DiskFile;
 use super::pool::PooledFile;
@@ -14,6 +14,39 @@ pub struct Mapping {
     file: MappedFile,
     len: u64,
     bytes: OnceLock<Option<sys::Bytes>>,
+    /// Another mapping, for other libraries. They may write to it, and a Rust slice must not change.
+    lent: OnceLock<Option<Arc<sys::Private>>>,
+}
+
+/// Memory of a file that is lent to another library, as [`FileTensor::lend`](crate::file::FileTensor::lend) returns it.
+///
+/// It stays valid as long as this value or a clone of it. What the other library writes there stays in this process: the
+/// system copies a page when it is first changed.
+#[derive(Debug, Clone)]
+pub struct LentBytes {
+    mapping: Arc<sys::Private>,
+    start: usize,
+    len: usize,
+}
+
+impl LentBytes {
+    /// Returns the address of the first byte. Nothing else in this crate reads or writes this memory.
+    #[must_use]
+    pub fn as_mut_ptr(&self) -> *mut u8 {
+        sys::pointer(&self.mapping).wrapping_add(self.start)
+    }
+
+    /// Returns the number of bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
 }
 
 /// A file that stays open, or may be closed once it is mapped.
@@ -26,7 +59,7 @@ pub(super) enum MappedFile {
 impl Mapping {
     /// A file of `len` bytes.
     pub(super) fn new(file: MappedFile, len: u64) -> Self {
-        Self { file, len, bytes: OnceLock::new() }
+        Self { file, len, bytes: OnceLock::new(), lent: OnceLock::new() }
     }
 
     pub(super) fn file(&self) -> &MappedFile {
@@ -54,15 +87,35 @@ impl Mapping {
     #[cold]
     #[inline(never)]
     fn map(&self) -> Option<&[u8]> {
-        let map = || {
-            let len = usize::try_from(self.len).ok()?;
-            match &self.file {
-                MappedFile::Open(file) => sys::map(file, len),
-                MappedFile::Pooled(file) => sys::map(&*file.open().ok()?, len),
-            }
-        };
-        self.bytes.get_or_init(map).as_deref()
+        get_or_make(&self.bytes, || self.map_by(sys::map)).as_deref()
     }
+
+    /// Returns a range of a private mapping; `None` if the file cannot be mapped or is shorter.
+    pub(super) fn lend(&self, start: u64, len: u64) -> Option<LentBytes> {
+        let mapping = get_or_make(&self.lent, || self.map_by(sys::map_privately).map(Arc::new)).as_ref()?;
+        let is_inside = start.checked_add(len).is_some_and(|end| end <= self.len);
+        let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
+        is_inside.then(|| LentBytes { mapping: Arc::clone(mapping), start, len })
+    }
+
+    fn map_by<T>(&self, map: fn(&std::fs::File, usize) -> Option<T>) -> Option<T> {
+        let len = usize::try_from(self.len).ok()?;
+        match &self.file {
+            MappedFile::Open(file) => map(file, len),
+            MappedFile::Pooled(file) => map(&*file.open().ok()?, len),
+        }
+    }
+}
+
+/// Returns a value, made if it is not there.
+///
+/// The cell is not locked while the value is made, unlike by `get_or_init`: a process that `fork` makes at this moment
+/// would wait for a thread that it does not have. Of two values, one is dropped.
+pub(super) fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
+    if cell.get().is_none() {
+        let _ = cell.set(make());
+    }
+    cell.get().expect("it was set")
 }
 
 #[cfg(feature = "mmap")]
@@ -78,6 +131,20 @@ mod sys {
         // `Backend::Positioned` reads files that may change.
         unsafe { memmap2::MmapOptions::new().len(len).map(file) }.ok()
     }
+
+    pub(super) type Private = memmap2::MmapRaw;
+
+    /// Maps a file of any length: memory is not reserved for the pages that may be changed.
+    #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
+    pub(super) fn map_privately(file: &File, len: usize) -> Option<Private> {
+        // SAFETY: no reference to these bytes is ever made, so they may change at any time. Others have their address.
+        let mapped = unsafe { memmap2::MmapOptions::new().len(len).no_reserve_swap().map_copy(file) };
+        mapped.ok().map(Private::from)
+    }
+
+    pub(super) fn pointer(mapping: &Private) -> *mut u8 {
+        mapping.as_mut_ptr()
+    }
 }
 
 /// Without the feature, no file is mapped.
@@ -87,5 +154,17 @@ mod sys {
 
     pub(super) fn map(_: &std::fs::File, _: usize) -> Option<Bytes> {
         None
+    }
+
+    /// There is none.
+    #[derive(Debug)]
+    pub(super) enum Private {}
+
+    pub(super) fn map_privately(_: &std::fs::File, _: usize) -> Option<Private> {
+        None
+    }
+
+    pub(super) fn pointer(mapping: &Private) -> *mut u8 {
+        match *mapping {}
     }
 }

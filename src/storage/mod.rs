@@ -35,6 +35,7 @@ pub use file::{FileStorage, GatherBytes, JoinedFiles, ReadSeek, Wanted};
 pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
 pub(crate) use lock::FileVersion;
+pub use mapping::LentBytes;
 pub(crate) use new_file::{WriteBehind, allocate};
 pub(crate) use pool::FilePool;
 pub use positioned::FileReader;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::lock::FileVersion;
 
@@ -67,20 +67,29 @@ impl PooledFile {
     ///
     /// If it was closed, and its path now leads to nothing or to another file.
     pub(super) fn open(&self) -> io::Result<Arc<File>> {
-        let mut state = self.pool.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = match self.pool.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Not waited for: the thread that has the lock may be one that a `fork` left behind.
+            Err(TryLockError::WouldBlock) => return self.open_again().map(Arc::new),
+        };
         if let Some(index) = state.open.iter().position(|(number, _)| *number == self.number) {
             let (number, file) = state.open.remove(index).expect("it was just found");
             state.open.push_back((number, Arc::clone(&file)));
             return Ok(file);
         }
+        let file = Arc::new(self.open_again()?);
+        state.keep(self.number, Arc::clone(&file));
+        Ok(file)
+    }
+
+    fn open_again(&self) -> io::Result<File> {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.path.display()));
         // Opening a pipe would wait for its other end.
         if FileVersion::of(&self.path) != self.version {
             return Err(named(io::Error::other("the file was replaced or changed since it was opened")));
         }
-        let file = Arc::new(File::open(&self.path).map_err(named)?);
-        state.keep(self.number, Arc::clone(&file));
-        Ok(file)
+        File::open(&self.path).map_err(named)
     }
 }
 

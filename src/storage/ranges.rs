@@ -91,6 +91,6 @@ pub trait ReadRanges: Send + Sync {
     }
 
     /// Returns the name for messages, without secrets, such as a URL without its query. Its extension decides between
-    /// formats if the content does not.
+    /// formats if the content does not. It may be empty.
     fn name(&self) -> Cow<'_, str>;
 }
