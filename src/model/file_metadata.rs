@@ -26,6 +26,9 @@ pub struct FileMetadata {
     /// Entries about the tensors as a whole, such as `model`. They can be written to another file with
     /// [`WriteOptions::metadata`](crate::WriteOptions::metadata).
     pub entries: IndexMap<String, String>,
+    /// Whether the file states that it has no entries: `"__metadata__": {}` in safetensors, whose own software tells it
+    /// from a file that does not speak of metadata.
+    pub has_no_entries: bool,
     /// The distinct layout numbers of the sparse tensors in a BTF file: 1 in TFRT's code, 2 in the specification.
     pub coo_layouts: Vec<u8>,
     /// Oddities of a readable file.

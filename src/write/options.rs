@@ -41,6 +41,9 @@ pub struct WriteOptions {
     pub long_names: bool,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
     pub metadata: IndexMap<String, String>,
+    /// Write `"__metadata__": {}` into a safetensors file without metadata, which its own software tells from a file that
+    /// does not speak of it. Default: `false`; [`FileMetadata::has_no_entries`] states what a file has.
+    pub empty_metadata: bool,
     /// Entry types copied from source files.
     pub(crate) typed: Vec<Arc<Vec<TypedEntry>>>,
 }
@@ -141,6 +144,21 @@ impl WriteOptions {
         self
     }
 
+    /// Sets whether to write `"__metadata__": {}` into a safetensors file without metadata.
+    ///
+    /// ```
+    /// use tensorfile::{TensorMap, WriteOptions, safetensors};
+    ///
+    /// let file = safetensors::FORMAT.to_vec(&TensorMap::new(), &WriteOptions::new().empty_metadata(true))?;
+    /// assert!(file[8..].starts_with(br#"{"__metadata__":{}}"#));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn empty_metadata(mut self, empty: bool) -> Self {
+        self.empty_metadata = empty;
+        self
+    }
+
     /// Adds the metadata of a file. Of two entries with the same key, the first one stays.
     ///
     /// Between two BTF files, sparse tensors keep their layout number: see [`tfrt_coo`](Self::tfrt_coo).
@@ -169,6 +187,7 @@ impl WriteOptions {
             self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
         }
         self.typed.extend(file.typed.clone());
+        self.empty_metadata |= file.has_no_entries;
         self.tfrt_coo |= file.coo_layouts.contains(&COO_OF_TFRT);
         self
     }

@@ -55,6 +55,7 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
             parse(json, limits, index)?
         }
     };
+    let is_stated = metadata.as_ref().is_some_and(|value| !value.is_null());
     let entries = metadata.map(|value| read_metadata(value, limits)).transpose()?.unwrap_or_default();
     // Empty tensors come before any other tensor at the same offset.
     if let Some(order) = index.sort() {
@@ -80,7 +81,8 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(Fi
         index.entries_mut().set_range(i, &range);
         end = range.end;
     }
-    Ok((FileMetadata { entries, ..FileMetadata::default() }, end))
+    let has_no_entries = is_stated && entries.is_empty();
+    Ok((FileMetadata { entries, has_no_entries, ..FileMetadata::default() }, end))
 }
 
 /// Finds the tensors of a small file without metadata.
@@ -112,13 +114,19 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
     if let Some((_, value)) = members.iter().find(|(name, _)| name == METADATA) {
         entries = read_metadata(*value, limits)?;
     }
+    let has_no_entries = entries.is_empty();
     changes.apply(&mut entries);
     let mut header = Writer::empty(members.len());
     if !members.iter().any(|(name, _)| name == METADATA) {
         header.metadata(entries.iter());
     }
     for (name, value) in &members {
-        if name == METADATA { header.metadata(entries.iter()) } else { header.member(name, *value) }
+        match &**name {
+            // As it was, `{}` or `null`.
+            METADATA if has_no_entries && entries.is_empty() => header.member(name, *value),
+            METADATA => header.metadata(entries.iter()),
+            _ => header.member(name, *value),
+        }
     }
     let data = header::LENGTH + json.len() as u64;
     let end = len.unwrap_or(data);

@@ -318,10 +318,14 @@ impl Decimal {
 }
 
 impl Writer {
-    /// A header with metadata, in an empty buffer.
-    pub(super) fn new(buffer: Vec<u8>, metadata: &IndexMap<String, String>) -> Self {
+    /// A header with metadata, in an empty buffer. If there is none, it says so if it is to be stated as `empty`.
+    pub(super) fn new(buffer: Vec<u8>, metadata: &IndexMap<String, String>, empty: bool) -> Self {
         let mut writer = Self::in_buffer(buffer);
         if metadata.is_empty() {
+            if empty {
+                writer.key(METADATA);
+                writer.text("{}");
+            }
             return writer;
         }
         let sorted = sorted::values(metadata.iter().collect(), &mut |one, other| one.0.cmp(other.0));

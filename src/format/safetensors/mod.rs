@@ -92,7 +92,8 @@ fn defaults() -> &'static Options {
 fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     options.without_alignment(&FORMAT, "8 bytes, and packs tensors from there")?;
     let entries = options.metadata.iter();
-    let own = Options::new().keep_order(options.keep_order);
+    let mut own = Options::new().keep_order(options.keep_order);
+    own.encode.empty_metadata = options.empty_metadata;
     Ok(entries.fold(own, |own, (key, value)| own.metadata(key, value)).shared_encode())
 }
 

@@ -16,6 +16,8 @@ pub struct Encode {
     pub(super) metadata: IndexMap<String, String>,
     /// Write tensors of several dtypes in the order of the value.
     pub(super) keep_order: bool,
+    /// State that there is no metadata.
+    pub(super) empty_metadata: bool,
 }
 
 impl write::Encode for Encode {
@@ -60,7 +62,8 @@ impl write::Encode for Encode {
 impl Encode {
     /// Returns the header of a file of these tensors.
     fn header(&self, tensors: PlannedIter<'_>, order: Option<&[usize]>) -> Result<Vec<u8>> {
-        let mut header = Writer::new(Vec::with_capacity(Writer::expected_bytes(tensors.len())), &self.metadata);
+        let mut header =
+            Writer::new(Vec::with_capacity(Writer::expected_bytes(tensors.len())), &self.metadata, self.empty_metadata);
         header.tensors(tensors, order);
         header.finish()
     }
