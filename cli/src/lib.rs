@@ -176,6 +176,12 @@ pub fn run(args: &[impl AsRef<OsStr>]) -> ProgramRun {
     ProgramRun { code, output: out.into_memory(), message }
 }
 
+/// Returns whether a path leads to a WebDataset shard: a tar archive, compressed or not.
+#[doc(hidden)]
+pub fn is_shard(path: &Path) -> bool {
+    args::is_shard(path, None)
+}
+
 /// Returns the table that `ls` prints of an open file, with the line of sums.
 #[doc(hidden)]
 pub fn table(file: &tensorfile::File) -> String {

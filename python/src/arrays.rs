@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::{Dtype, Result, TensorInfo, Tensors};
 
+use crate::file::PyTensor;
 use crate::memory::{Borrowed, Elements};
 use crate::scalars::{dtype_from_buffer, dtype_from_dlpack};
 
@@ -16,7 +17,13 @@ pub struct NamedArrays(Vec<(String, Array)>);
 /// An array: strided memory of Python, with a dtype.
 struct Array {
     info: TensorInfo,
-    memory: Borrowed,
+    memory: Memory,
+}
+
+enum Memory {
+    Array(Borrowed),
+    /// A tensor of an open file, which has its own bytes, whatever was written to the memory that it lent.
+    Tensor(Py<PyTensor>),
 }
 
 /// A name and an array: an object with the buffer protocol or `__dlpack__`, and the dtype and the shape where they are
@@ -43,17 +50,30 @@ fn in_tensor(py: Python<'_>, name: &str, error: PyErr) -> PyErr {
 
 impl Array {
     fn new(object: &Bound<'_, PyAny>, dtype: Option<&str>, shape: Option<&[usize]>) -> PyResult<Self> {
+        if let Ok(tensor) = object.cast::<PyTensor>() {
+            let info = tensor.get().file_tensor().info().clone();
+            // Ctrl-C ends reading from a server, and not what is done while a file is saved.
+            let memory = if tensor.get().is_remote() {
+                Memory::Array(Borrowed::from_buffer(&object.getattr("data")?)?.0)
+            } else {
+                Memory::Tensor(tensor.clone().unbind())
+            };
+            return Ok(Self { info, memory });
+        }
         // numpy has both; its buffers take less time and may be read-only.
         let has_buffer = !object.hasattr("__dlpack__")? || object.hasattr("__array_interface__")?;
         let (memory, elements) =
             if has_buffer { Borrowed::from_buffer(object)? } else { Borrowed::from_dlpack(object)? };
         let dtype = match dtype {
-            Some("blob") => return Ok(Self { info: TensorInfo::blob(memory.dims.iter().product()), memory }),
+            Some("blob") => {
+                let info = TensorInfo::blob(memory.dims.iter().product());
+                return Ok(Self { info, memory: Memory::Array(memory) });
+            }
             Some(name) => name.parse().map_err(|_| PyTypeError::new_err(format!("unknown dtype `{name}`")))?,
             None => dtype_of(&elements)?,
         };
         let info = TensorInfo::new(dtype, shape.unwrap_or(&memory.dims));
-        Ok(Self { info, memory })
+        Ok(Self { info, memory: Memory::Array(memory) })
     }
 }
 
@@ -80,10 +100,30 @@ impl Tensors for NamedArrays {
 
 impl TensorData for Array {
     fn as_bytes(&self) -> Option<&[u8]> {
-        self.memory.as_bytes()
+        let bytes = match &self.memory {
+            Memory::Array(memory) => memory.as_bytes()?,
+            // It compares its checksum as it is written.
+            Memory::Tensor(_) => return None,
+        };
+        (self.info.dtype != Dtype::Bool || bytes.iter().all(|byte| *byte < 2)).then_some(bytes)
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.memory.in_rows(&mut |piece| out.write_all(piece))
+        match &self.memory {
+            // Any byte but 0 is true for numpy and torch, and formats have 1.
+            Memory::Array(memory) if self.info.dtype == Dtype::Bool => memory.in_rows(&mut |piece| {
+                let bools: Vec<u8> = piece.iter().map(|byte| u8::from(*byte != 0)).collect();
+                out.write_all(&bools)
+            }),
+            Memory::Array(memory) => memory.in_rows(&mut |piece| out.write_all(piece)),
+            Memory::Tensor(tensor) => tensor.get().file_tensor().write_to(out),
+        }
+    }
+
+    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        match &self.memory {
+            Memory::Tensor(tensor) => tensor.get().file_tensor().copy_to(out),
+            Memory::Array(_) => self.write_to(out),
+        }
     }
 }

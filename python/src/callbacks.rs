@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use tensorfile::file::shown_url;
 use tensorfile::{Error, ErrorKind, File, Progress};
 
 use crate::errors::to_exception;
@@ -84,6 +85,11 @@ pub fn detach<T: Send + 'static>(
 ) -> PyResult<T> {
     let file = Arc::clone(file);
     Callback::default().detach(py, is_remote(&file), None, move || work(&file))
+}
+
+/// Returns whether opening a path may wait for others: for a server, or for the writer of a pipe.
+pub fn waits(path: &Path) -> bool {
+    shown_url(path).is_some() || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
 /// Returns whether a file is on a server, which may be silent for long.

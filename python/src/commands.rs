@@ -10,12 +10,13 @@ use pyo3::types::PyBytes;
 use tensorfile::file::atomic::FileLock;
 use tensorfile::file::{MetadataEdit, shown_url};
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
-use tensorfile::{ErrorKind, FORMATS, File, Format, SaveOptions, Tensors, WriteOptions};
+use tensorfile::{ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensors, WriteOptions};
 use tensorfile_cli::Filter;
+use tensorfile_datasets::{ShardWriter, pack, unpack};
 
-use crate::callbacks::{Callback, in_thread};
-use crate::errors::to_exception;
-use crate::file::format_named;
+use crate::callbacks::{Callback, in_thread, waits};
+use crate::errors::{shard_exception, to_exception};
+use crate::file::{format_named, open_path};
 use crate::save::{cast_floats, float_named};
 
 /// Run the program with arguments, the first of which is its name, and return the exit code.
@@ -52,12 +53,23 @@ pub fn convert(
     let rules = RenameRules::parse(rename).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let filters: Vec<&str> = filters.iter().map(String::as_str).collect();
     let filter = Filter::parse(&filters).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    if format.is_none()
+        && let Some(job) = ShardJob::of(&source, &target)
+    {
+        let has_others = dtype.is_some() || lossy || !rules.is_empty() || !filters.is_empty() || progress.is_some();
+        if has_others || job == ShardJob::Unpack && max_shard_bytes.is_some() {
+            return Err(PyValueError::new_err(
+                "WebDataset shards take `max_shard_bytes` only, and only to be written: their files are not changed",
+            ));
+        }
+        return job.run(py, source, target, max_shard_bytes);
+    }
     let format = format.map(format_named).transpose()?;
     let floats = dtype.map(float_named).transpose()?;
     let callback = Callback::new(progress);
-    let (told, waits, from) = (callback.clone(), shown_url(&source).is_some(), source.clone());
+    let (told, waits, from) = (callback.clone(), waits(&source), source.clone());
     callback.detach(py, waits, Some(&from), move || {
-        let file = File::open(&source)?;
+        let file = open_path(&source, false, &OpenOptions::new())?;
         let mut options = SaveOptions::new().write(kept(&file, format.or_else(|| by_extension(&target)), lossy)?);
         options = options.progress(move |progress| told.tell(progress));
         if let Some(format) = format {
@@ -80,6 +92,41 @@ pub fn convert(
         let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info));
         options.save(&target, &cast as &dyn Tensors)
     })
+}
+
+/// A folder that is packed into WebDataset shards, or a shard that is unpacked, as by the program.
+#[derive(Clone, Copy, PartialEq)]
+enum ShardJob {
+    Pack,
+    Unpack,
+}
+
+impl ShardJob {
+    fn of(source: &Path, target: &Path) -> Option<Self> {
+        if source.is_dir() && target.to_string_lossy().split_once('{').is_some_and(|(_, rest)| rest.contains("..}")) {
+            return Some(Self::Pack);
+        }
+        let is_folder = target.is_dir() || target.extension().is_none();
+        (is_folder && shown_url(target).is_none() && tensorfile_cli::is_shard(source)).then_some(Self::Unpack)
+    }
+
+    fn run(self, py: Python<'_>, source: PathBuf, target: PathBuf, max_bytes: Option<u64>) -> PyResult<()> {
+        let done = in_thread(py, move || match self {
+            Self::Pack => {
+                let writer = ShardWriter::new(&target)?;
+                let mut writer = writer.max_bytes(max_bytes.unwrap_or(u64::MAX)).max_samples(u64::MAX);
+                let packed = pack(&source, &mut writer)?;
+                writer.finish()?;
+                Ok(packed.left_out.first().map(|first| (packed.left_out.len(), first.display().to_string())))
+            }
+            Self::Unpack => unpack(&source.to_string_lossy(), &target).map(|_| None),
+        })?;
+        if let Some((count, first)) = done.map_err(|error| shard_exception(&error))? {
+            let text = format!("left out {count} files that belong to no sample, as {first} does not");
+            py.import("warnings")?.call_method1("warn", (text,))?;
+        }
+        Ok(())
+    }
 }
 
 fn by_extension(path: &Path) -> Option<&'static Format> {

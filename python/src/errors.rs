@@ -4,7 +4,7 @@ use std::path::Path;
 use std::{fmt, io};
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyConnectionError, PyKeyError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyValueError};
 use pyo3::prelude::*;
 use tensorfile::{Category, Error, ErrorKind};
 
@@ -56,7 +56,8 @@ fn from_io(cause: &io::Error, path: Option<&Path>, error: &dyn fmt::Display) -> 
     if let Some(raised) = cause.get_ref().and_then(|inner| inner.downcast_ref::<PyErr>()) {
         return Python::attach(|py| raised.clone_ref(py));
     }
-    let Some(number) = cause.raw_os_error().or_else(|| errno(cause.kind())) else {
+    let Some(number) = cause.raw_os_error().or_else(|| errno(cause.kind())).or_else(|| network_errno(cause.kind()))
+    else {
         return PyOSError::new_err(error.to_string());
     };
     let mut message = cause.to_string();
@@ -66,10 +67,33 @@ fn from_io(cause: &io::Error, path: Option<&Path>, error: &dyn fmt::Display) -> 
         message = message.strip_prefix(&named).map(str::to_owned).unwrap_or(message);
     }
     let message = message.split_once(" (os error ").map_or(message.as_str(), |(text, _)| text).to_owned();
+    let path = path.map(|path| path.as_os_str().to_owned());
+    // Python has no class for these numbers, which are those of a connection too.
+    if matches!(cause.kind(), io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) {
+        return match path {
+            Some(path) => PyConnectionError::new_err((number, message, path)),
+            None => PyConnectionError::new_err((number, message)),
+        };
+    }
     match path {
-        Some(path) => PyOSError::new_err((number, message, path.as_os_str().to_owned())),
+        Some(path) => PyOSError::new_err((number, message, path)),
         None => PyOSError::new_err((number, message)),
     }
+}
+
+/// Returns the number of an error of the network, by which Python finds its class, such as `ConnectionRefusedError`.
+/// Systems have numbers of their own.
+fn network_errno(kind: io::ErrorKind) -> Option<i32> {
+    let name = match kind {
+        io::ErrorKind::ConnectionRefused => "ECONNREFUSED",
+        io::ErrorKind::ConnectionReset => "ECONNRESET",
+        io::ErrorKind::ConnectionAborted => "ECONNABORTED",
+        io::ErrorKind::HostUnreachable => "EHOSTUNREACH",
+        io::ErrorKind::NetworkUnreachable => "ENETUNREACH",
+        io::ErrorKind::TimedOut => "ETIMEDOUT",
+        _ => return None,
+    };
+    Python::attach(|py| py.import("errno").ok()?.getattr(name).ok()?.extract().ok())
 }
 
 /// Returns the number of an error whose number was lost when the library named the file. They are the same on all

@@ -4,34 +4,39 @@ use std::cell::Cell;
 use std::collections::HashSet;
 use std::ffi::c_int;
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyBufferError, PyKeyError, PyKeyboardInterrupt, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
 use tensorfile::file::{Backend, FileTensor, shown_url};
 use tensorfile::report::WarningKind;
-use tensorfile::{Error, ErrorKind, File, Format, Layout, OpenOptions, TensorInfo};
+use tensorfile::{Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, TensorInfo};
+use tensorfile_datasets::TAR;
 
-use crate::callbacks::{Callback, detach, is_remote};
+use crate::arguments::strings;
+use crate::callbacks::{Callback, detach, is_remote, waits};
 use crate::errors::to_exception;
 use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
 use crate::scalars::{buffer_format, dlpack_code};
-use crate::streams::PyReader;
+use crate::streams::{self, Source};
 
 /// Open a tensor file: read its index, and no tensor.
 ///
 /// The format is detected from the content, or else from the name; `format` names it. A directory and the index of a
-/// checkpoint in several files are opened as one file. A file object needs `read` and `seek`.
+/// checkpoint in several files are opened as one file. A file object needs `read` and `seek`; one of a file on disk is read
+/// at positions, and its own does not move.
 ///
 /// `deny` lists kinds of warnings that are errors, such as `left-out` for arrays of objects and other parts of the file
 /// that are not tensors.
 ///
-/// Files are mapped into memory, so that tensors are views of the file. A mapped file must not be truncated by other
-/// programs while it is open; `mmap=False` reads it instead. `save` replaces files, so that it never does.
+/// Files are mapped into memory, so that tensors are views of the file. What is written to a view stays in this process. A
+/// mapped file must not be truncated while it is open, as `torch.save` does with a file of the same name; `mmap=False` reads
+/// it instead. `save` replaces files, so that it never does.
 ///
 /// >>> import numpy, tensorfile
 /// >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([[1, 2], [3, 4]])})
@@ -47,21 +52,47 @@ pub fn open(
     path: &Bound<'_, PyAny>,
     format: Option<&str>,
     mmap: bool,
-    deny: Option<Vec<String>>,
+    deny: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyFile> {
-    let options = options(format)?.deny_warnings(&kinds(&deny.unwrap_or_default())?).backend(if mmap {
-        Backend::Mapped
-    } else {
-        Backend::Positioned
-    });
+    let deny = deny.map_or_else(|| Ok(Vec::new()), |deny| strings("deny", deny))?;
+    let backend = if mmap { Backend::Mapped } else { Backend::Positioned };
+    let options = options(format)?.deny_warnings(&kinds(&deny)?).backend(backend);
     if path.hasattr("read")? {
-        let reader = PyReader(path.clone().unbind());
-        let file = py.detach(|| options.from_reader(reader)).map_err(|error| to_exception(error, None))?;
-        return Ok(PyFile::new(file));
+        let file = match streams::source(path)? {
+            Source::Bytes(bytes) => {
+                let bytes = Buffer::contiguous(&bytes)?;
+                py.detach(|| options.from_bytes(bytes))
+            }
+            Source::File(file) => py.detach(|| options.backend(Backend::Positioned).from_file(file)),
+            Source::Object(object) => py.detach(|| options.open_ranges(object)),
+        };
+        return Ok(PyFile::new(file.map_err(|error| to_exception(error, None))?, None));
     }
     let path: PathBuf = path.extract()?;
-    let (waits, location) = (shown_url(&path).is_some(), path.clone());
-    Callback::default().detach(py, waits, Some(&path), move || options.open(&location)).map(PyFile::new)
+    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny };
+    let (waits, location, shown) = (waits(&path), path.clone(), path);
+    let is_tar = format == Some(TAR.name);
+    let open = move || open_path(&location, is_tar, &options);
+    let file = Callback::default().detach(py, waits, Some(&shown), open)?;
+    Ok(PyFile::new(file, Some(origin)))
+}
+
+/// Opens a file, a folder, or a WebDataset shard as one file, as the program does.
+pub fn open_path(path: &Path, is_tar: bool, options: &OpenOptions) -> tensorfile::Result<File> {
+    match path.to_str() {
+        Some(location) if is_tar || tensorfile_cli::is_shard(path) => {
+            tensorfile_datasets::open(location, options, &Limits::new())
+        }
+        _ => options.open(path),
+    }
+}
+
+/// Returns the path that leads to a file from every directory; that of a URL is the URL.
+fn absolute(path: &Path) -> PathBuf {
+    if shown_url(path).is_some() {
+        return path.to_owned();
+    }
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Open a tensor file in memory: `bytes`, `bytearray`, `memoryview` or any other contiguous buffer.
@@ -78,7 +109,7 @@ pub fn open(
 pub fn open_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, format: Option<&str>) -> PyResult<PyFile> {
     let (options, data) = (options(format)?, Buffer::contiguous(data)?);
     let file = py.detach(|| options.from_bytes(data)).map_err(|error| to_exception(error, None))?;
-    Ok(PyFile::new(file))
+    Ok(PyFile::new(file, None))
 }
 
 /// Read tensors of one file, each into a contiguous buffer of its `nbytes`, in the order of `strides`.
@@ -111,6 +142,7 @@ pub fn read_tensors(
 fn options(format: Option<&str>) -> PyResult<OpenOptions> {
     let options = OpenOptions::new();
     Ok(match format {
+        Some(name) if name == TAR.name => options.format(&TAR),
         Some(name) => options.format(format_named(name)?),
         None => options,
     })
@@ -140,11 +172,35 @@ pub fn format_named(name: &str) -> PyResult<&'static Format> {
 #[pyclass(frozen, mapping, name = "File", module = "tensorfile")]
 pub struct PyFile {
     file: RwLock<Option<Arc<File>>>,
+    /// `None` for files that only this process has.
+    origin: Option<Arc<Origin>>,
+}
+
+/// How a file was opened, for other processes to open it too.
+struct Origin {
+    path: PathBuf,
+    format: Option<String>,
+    mmap: bool,
+    deny: Vec<String>,
+}
+
+impl Origin {
+    /// Returns what pickle calls to open the file: a function and its arguments.
+    fn reduce<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let arguments = (&self.path, &self.format, self.mmap, &self.deny);
+        (py.import("tensorfile._open")?.getattr("reopened")?, arguments).into_bound_py_any(py)
+    }
+}
+
+fn cannot_pickle() -> PyErr {
+    PyTypeError::new_err(
+        "cannot pickle a file in memory, or of a file object: other processes do not have it; open a path, or pickle arrays",
+    )
 }
 
 impl PyFile {
-    fn new(file: File) -> Self {
-        Self { file: RwLock::new(Some(Arc::new(file))) }
+    fn new(file: File, origin: Option<Origin>) -> Self {
+        Self { file: RwLock::new(Some(Arc::new(file))), origin: origin.map(Arc::new) }
     }
 
     pub fn get(&self) -> PyResult<Arc<File>> {
@@ -168,7 +224,7 @@ impl PyFile {
     fn tensor(&self, name: &str) -> PyResult<PyTensor> {
         let file = self.get()?;
         let position = file.get(name).map_err(|error| to_exception(error, None))?.position();
-        Ok(PyTensor { file, position })
+        Ok(PyTensor::new(file, position, self.origin.clone()))
     }
 }
 
@@ -204,7 +260,8 @@ impl PyFile {
     /// Return the tensors, in the order of the file.
     fn values(&self) -> PyResult<Vec<PyTensor>> {
         let file = self.get()?;
-        Ok((0..file.len()).map(|position| PyTensor { file: Arc::clone(&file), position }).collect())
+        let tensor = |position| PyTensor::new(Arc::clone(&file), position, self.origin.clone());
+        Ok((0..file.len()).map(tensor).collect())
     }
 
     /// Return the names and tensors, in the order of the file.
@@ -267,6 +324,13 @@ impl PyFile {
         Ok(warnings.into_iter().map(|warning| warning.text).collect())
     }
 
+    /// The kinds, tensors and texts of the warnings.
+    #[getter]
+    fn _warnings(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, Option<String>, String)>> {
+        let warnings = detach(py, &self.get()?, File::warnings)?;
+        Ok(warnings.into_iter().map(|warning| (warning.kind.name(), warning.tensor, warning.text)).collect())
+    }
+
     /// The name of the format.
     #[getter]
     fn format(&self) -> PyResult<&'static str> {
@@ -306,6 +370,22 @@ impl PyFile {
         self.close();
     }
 
+    /// Return how pickle opens the file in another process: by its path and its options.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.get()?;
+        self.origin.as_ref().ok_or_else(cannot_pickle)?.reduce(py)
+    }
+
+    fn _ipython_key_completions_(&self) -> PyResult<Vec<String>> {
+        self.names()
+    }
+
+    /// Whether the file states that it has no metadata, as `{}`, and is not only silent.
+    #[getter]
+    fn _has_no_metadata(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(detach(py, &self.get()?, File::metadata)?.has_no_entries)
+    }
+
     fn __repr__(&self) -> String {
         let Ok(file) = self.get() else { return "<File, closed>".to_owned() };
         let tensors = if file.len() == 1 { "1 tensor".to_owned() } else { format!("{} tensors", file.len()) };
@@ -330,13 +410,17 @@ impl PyFile {
 
 /// A tensor of an open file: lazy, its bytes are read when it is used.
 ///
-/// `numpy.asarray(t)` and `torch.from_dlpack(t)` are views of the file without a copy, and read-only. They are copies
-/// if the file stores the tensor in another form (compressed, big-endian), or is not mapped, and for `bool`, whose bytes
-/// are checked. `t[10:20, :]` reads this part only, into an array of its own.
+/// `numpy.asarray(t)` and `torch.from_dlpack(t)` are views of the file without a copy. They are copies if the file stores
+/// the tensor in another form (compressed, big-endian), or is not mapped, and for `bool`, whose bytes are checked. Arrays of
+/// `asarray` are read-only, and tensors of torch may be changed: other views of the file that this process has see it, and
+/// the file does not. `t[10:20, :]` reads this part only, into an array of its own.
 #[pyclass(frozen, name = "Tensor", module = "tensorfile")]
 pub struct PyTensor {
     file: Arc<File>,
     position: usize,
+    origin: Option<Arc<Origin>>,
+    /// The copy that the buffer protocol lends. `numpy.frombuffer` keeps the tensor alive, and not what it lends.
+    copy: Mutex<Option<Py<PyMemory>>>,
 }
 
 thread_local! {
@@ -346,17 +430,33 @@ thread_local! {
 }
 
 impl PyTensor {
-    /// A tensor of a file, at a position that it has.
-    pub fn new(file: Arc<File>, position: usize) -> Self {
-        Self { file, position }
+    fn new(file: Arc<File>, position: usize, origin: Option<Arc<Origin>>) -> Self {
+        Self { file, position, origin, copy: Mutex::default() }
+    }
+
+    /// A tensor of a file that only this process has, at a position that it has.
+    pub fn of_process(file: Arc<File>, position: usize) -> Self {
+        Self::new(file, position, None)
     }
 
     pub fn file_tensor(&self) -> FileTensor<'_> {
         self.file.nth(self.position).expect("the position was found in the file")
     }
 
-    /// Returns the bytes in their stored order: those of the file, if they can be borrowed.
+    /// Returns the bytes of a private mapping of the file; `None` if they have to be copied.
+    fn lent(&self) -> PyResult<Option<Payload>> {
+        match self.file_tensor().lend() {
+            Ok(lent) => Ok(Some(Payload::lend(lent))),
+            Err(error) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => Ok(None),
+            Err(error) => Err(to_exception(error, None)),
+        }
+    }
+
+    /// Returns the bytes in their stored order, to be read: those of the file, if they can be lent or borrowed.
     fn payload(&self, py: Python<'_>) -> PyResult<Payload> {
+        if let Some(lent) = self.lent()? {
+            return Ok(lent);
+        }
         let position = self.position;
         let borrowed = Payload::borrow(&self.file, |file| -> Result<_, Option<Error>> {
             let tensor = file.nth(position).ok_or(None)?;
@@ -369,6 +469,10 @@ impl PyTensor {
             }
             Err(_) => self.copied(py),
         }
+    }
+
+    pub fn is_remote(&self) -> bool {
+        is_remote(&self.file)
     }
 
     /// Returns a copy of the bytes.
@@ -515,10 +619,17 @@ impl PyTensor {
     /// The bytes, as a read-only `memoryview`, in the order of `strides`.
     #[getter]
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyMemoryView>> {
-        let payload = self.payload(py)?;
-        let shape = vec![payload.len().cast_signed()];
-        let memory = PyMemory { payload, format: c"B", item: 1, shape, strides: vec![1] };
-        PyMemoryView::from(Bound::new(py, memory)?.as_any())
+        PyMemoryView::from(Bound::new(py, PyMemory::of_bytes(self.payload(py)?))?.as_any())
+    }
+
+    /// Return bytes that may be changed, as an object with the buffer protocol: those of a private mapping of the file, or
+    /// else a copy, or `None` if there is to be none.
+    fn _private<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Option<Bound<'py, PyMemory>>> {
+        let payload = match self.lent()? {
+            None if copy => Some(self.copied(py)?),
+            lent => lent,
+        };
+        payload.map(|payload| Bound::new(py, PyMemory::of_bytes(payload))).transpose()
     }
 
     fn __len__(&self) -> PyResult<usize> {
@@ -529,6 +640,24 @@ impl PyTensor {
     fn __repr__(&self) -> String {
         let tensor = self.file_tensor();
         format!("<Tensor '{}' {}>", tensor.name(), tensor.info())
+    }
+
+    fn _repr_html_(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        slf.py().import("tensorfile._show")?.call_method1("tensor_html", (slf,))
+    }
+
+    /// Return how pickle finds the tensor in another process: by the file and its name.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let file = self.origin.as_ref().ok_or_else(cannot_pickle)?.reduce(py)?;
+        let tensor = self.file_tensor();
+        let arguments = (file, tensor.name(), self.position, tensor.info().to_string());
+        (py.import("tensorfile._open")?.getattr("tensor")?, arguments).into_bound_py_any(py)
+    }
+
+    /// Dtype, shape and layout, as one text.
+    #[getter]
+    fn _info(&self) -> String {
+        self.file_tensor().info().to_string()
     }
 
     fn __getitem__<'py>(slf: Bound<'py, Self>, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -577,7 +706,7 @@ impl PyTensor {
         })
     }
 
-    /// Export the tensor by DLPack. Consumers of DLPack 1.0 get the memory of the file, read-only, others a copy.
+    /// Export the tensor by DLPack: the memory of a private mapping of the file, or else a copy.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -600,14 +729,13 @@ impl PyTensor {
             return Err(PyBufferError::new_err(format!("DLPack has no {info}; `data` has its bytes")));
         };
         let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
-        let mut payload = if copy == Some(true) { self.copied(py)? } else { self.payload(py)? };
-        let fits = payload.is_aligned_to(info.dtype.block_bytes()) && (is_versioned || !payload.is_borrowed());
-        if copy == Some(false) && (!fits || !payload.is_borrowed()) {
-            return Err(PyBufferError::new_err("the tensor has to be copied"));
-        }
-        if !fits {
-            payload = self.copied(py)?;
-        }
+        // Bytes that may not be changed are not lent: torch does not look whether they may.
+        let lent = if copy == Some(true) { None } else { self.lent()? };
+        let payload = match lent.filter(|payload| payload.is_aligned_to(info.dtype.block_bytes())) {
+            Some(lent) => lent,
+            None if copy == Some(false) => return Err(PyBufferError::new_err("the tensor has to be copied")),
+            None => self.copied(py)?,
+        };
         let number = |number: &usize| i64::try_from(*number).unwrap_or(i64::MAX);
         let shape = info.shape.dims().iter().map(number).collect();
         let lent = Lent { payload, code, bits, shape, strides: strides.iter().map(number).collect() };
@@ -629,12 +757,22 @@ impl PyTensor {
         let item = info.dtype.block_bytes();
         let shape = info.shape.dims().iter().map(|dim| dim.cast_signed()).collect();
         let strides = strides.iter().map(|stride| stride.saturating_mul(item).cast_signed()).collect();
-        let payload = this.payload(slf.py()).inspect_err(|error| {
-            if error.is_instance_of::<PyKeyboardInterrupt>(slf.py()) {
-                INTERRUPTED.set(Some(Instant::now()));
+        let mut copy =
+            this.copy.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|copy| copy.clone_ref(slf.py()));
+        if copy.is_none() {
+            let payload = this.payload(slf.py()).inspect_err(|error| {
+                if error.is_instance_of::<PyKeyboardInterrupt>(slf.py()) {
+                    INTERRUPTED.set(Some(Instant::now()));
+                }
+            })?;
+            let is_copied = payload.is_copied();
+            let memory = Py::new(slf.py(), PyMemory { payload, format, item, shape, strides })?;
+            if is_copied {
+                *this.copy.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory.clone_ref(slf.py()));
             }
-        })?;
-        let memory = Bound::new(slf.py(), PyMemory { payload, format, item, shape, strides })?;
+            copy = Some(memory);
+        }
+        let memory = copy.expect("it is there by now").into_bound(slf.py());
         // SAFETY: Python passes a view to be filled.
         unsafe { memory::export(memory, view, flags) }
     }

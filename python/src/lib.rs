@@ -3,6 +3,7 @@
 //! - [`file`]: open files and their tensors.
 //! - [`plan`]: read plans.
 //! - [`save`]: dicts of arrays on their way to a file.
+//! - [`arguments`]: arguments that are lists.
 //! - [`arrays`]: arrays of Python as tensors of the library.
 //! - [`splits`]: jobs divided into splits.
 //! - [`streams`]: file objects of Python as readers and writers.
@@ -13,6 +14,7 @@
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
 //! - [`memory`]: all `unsafe` code: memory lent to Python, and borrowed from it.
 
+mod arguments;
 mod arrays;
 mod callbacks;
 mod commands;
@@ -34,6 +36,8 @@ mod _tensorfile {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::arguments::list_of_strings;
+    #[pymodule_export]
     use crate::commands::{convert, edit, main, run};
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, MismatchError};
@@ -52,6 +56,8 @@ mod _tensorfile {
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         let formats: Vec<_> = tensorfile::FORMATS.iter().map(|format| format.name).collect();
-        module.add("FORMATS", formats)
+        module.add("FORMATS", formats)?;
+        let dtypes: Vec<_> = tensorfile::Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+        module.add("DTYPES", dtypes)
     }
 }

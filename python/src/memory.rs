@@ -2,9 +2,10 @@
 //!
 //! The rules:
 //!
-//! - Memory lent to Python is the payload of an open file, or memory of its own. Whoever has it also has a reference to
-//!   the owner, which is never moved or changed: [`Payload::file`] or [`Payload::own`]. It is lent read-only, but for
-//!   copies lent by DLPack.
+//! - Memory lent to Python is a private mapping of a file, which only consumers use ([`LentBytes`]), or memory of its own
+//!   ([`Payload::own`]): they may write to it, even those that were told not to, as torch does. The bytes of a caller, of
+//!   [`open_bytes`](crate::file::open_bytes), are lent read-only ([`Payload::borrow`]), and never by DLPack, whose consumers
+//!   do not look. Whoever has memory also has a reference to its owner, which is never moved.
 //! - Memory borrowed from Python stays where it is while its [`PyUntypedBuffer`] or its DLPack tensor is held. Python
 //!   may change the bytes meanwhile, from another thread. This is a mistake of that program, as it is for numpy and for
 //!   safetensors: bytes are only copied here, never trusted, so at worst the file holds a mixture.
@@ -12,6 +13,12 @@
 #![expect(unsafe_code, reason = "the buffer protocol and DLPack pass pointers")]
 
 use std::ffi::{CStr, c_int, c_void};
+#[cfg(unix)]
+use std::fs;
+#[cfg(unix)]
+use std::io;
+#[cfg(unix)]
+use std::os::fd::{BorrowedFd, RawFd};
 use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
@@ -21,20 +28,27 @@ use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
+use tensorfile::file::LentBytes;
 use tensorfile::{ErrorKind, File, Result};
 
 /// Bytes of a tensor, together with their owner.
 pub struct Payload {
     bytes: *mut u8,
     len: usize,
-    /// The file with the bytes, unless they are in memory of their own.
-    file: Option<Arc<File>>,
-    /// Memory of its own, aligned for elements of any dtype.
-    #[expect(dead_code, reason = "it is dropped")]
-    own: Option<Box<[u128]>>,
+    owner: Lender,
 }
 
-// SAFETY: the bytes of a file are only read, and memory of its own is only changed by the consumer that it is lent to.
+/// Keeps the bytes of a payload where they are.
+enum Lender {
+    /// A file in memory of the caller.
+    File(#[expect(dead_code, reason = "it is dropped")] Arc<File>),
+    Mapping(#[expect(dead_code, reason = "it is dropped")] LentBytes),
+    /// Memory of its own, aligned for elements of any dtype.
+    Own(#[expect(dead_code, reason = "it is dropped")] Box<[u128]>),
+}
+
+// SAFETY: the bytes of a file in memory are only read; those of a mapping and memory of its own are only used by the
+// consumers that they are lent to.
 unsafe impl Send for Payload {}
 // SAFETY: as above.
 unsafe impl Sync for Payload {}
@@ -47,7 +61,12 @@ impl Payload {
     ) -> Result<Self, E> {
         let bytes = borrow(file)?;
         let (bytes, len) = (bytes.as_ptr().cast_mut(), bytes.len());
-        Ok(Self { bytes, len, file: Some(Arc::clone(file)), own: None })
+        Ok(Self { bytes, len, owner: Lender::File(Arc::clone(file)) })
+    }
+
+    /// Returns bytes of a private mapping.
+    pub fn lend(lent: LentBytes) -> Self {
+        Self { bytes: lent.as_mut_ptr(), len: lent.len(), owner: Lender::Mapping(lent) }
     }
 
     /// Returns memory of its own of `len` bytes, filled by `fill`.
@@ -59,16 +78,21 @@ impl Payload {
         let bytes = words.as_mut_ptr().cast::<u8>();
         // SAFETY: the words have at least `len` bytes, and nobody else has them.
         fill(unsafe { slice::from_raw_parts_mut(bytes, len) })?;
-        Ok(Self { bytes, len, file: None, own: Some(words) })
+        Ok(Self { bytes, len, owner: Lender::Own(words) })
     }
 
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns whether the bytes are those of a file, and must not be changed.
-    pub fn is_borrowed(&self) -> bool {
-        self.file.is_some()
+    /// Returns whether the bytes may be changed.
+    pub fn is_writable(&self) -> bool {
+        !matches!(self.owner, Lender::File(_))
+    }
+
+    /// Returns whether the bytes are a copy.
+    pub fn is_copied(&self) -> bool {
+        matches!(self.owner, Lender::Own(_))
     }
 
     /// Returns whether the address is a multiple of `bytes`.
@@ -89,6 +113,14 @@ pub struct PyMemory {
     pub shape: Vec<isize>,
     /// In bytes.
     pub strides: Vec<isize>,
+}
+
+impl PyMemory {
+    /// The bytes, whatever they mean.
+    pub fn of_bytes(payload: Payload) -> Self {
+        let shape = vec![payload.len().cast_signed()];
+        Self { payload, format: c"B", item: 1, shape, strides: vec![1] }
+    }
 }
 
 #[pymethods]
@@ -115,20 +147,20 @@ pub unsafe fn export(memory: Bound<'_, PyMemory>, view: *mut ffi::Py_buffer, fla
         () if asks(ffi::PyBUF_ANY_CONTIGUOUS) => in_rows || in_columns,
         () => in_rows || asks(ffi::PyBUF_STRIDES),
     };
-    if asks(ffi::PyBUF_WRITABLE) {
-        return Err(PyBufferError::new_err("the bytes of a file are read-only; make a copy"));
+    if asks(ffi::PyBUF_WRITABLE) && !array.payload.is_writable() {
+        return Err(PyBufferError::new_err("the bytes of a file in memory are read-only; make a copy"));
     }
     if !fits {
         return Err(PyBufferError::new_err("the elements are in another order; make a copy"));
     }
     let ndim = c_int::try_from(array.shape.len()).unwrap_or(c_int::MAX);
-    // SAFETY: the promise of the caller. All pointers are into memory that never changes and is dropped after the view,
-    // which holds a reference to its owner. Consumers only read through them.
+    // SAFETY: the promise of the caller. All pointers are into memory that never moves and is dropped after the view, which
+    // holds a reference to its owner. Consumers that did not ask for writable memory only read through them.
     unsafe {
         (*view).buf = array.payload.bytes.cast();
         (*view).len = array.payload.len.cast_signed();
         (*view).itemsize = array.item.cast_signed();
-        (*view).readonly = 1;
+        (*view).readonly = c_int::from(!asks(ffi::PyBUF_WRITABLE));
         (*view).ndim = ndim;
         (*view).format = if asks(ffi::PyBUF_FORMAT) { array.format.as_ptr().cast_mut() } else { ptr::null_mut() };
         (*view).shape = if asks(ffi::PyBUF_ND) { array.shape.as_ptr().cast_mut() } else { ptr::null_mut() };
@@ -196,6 +228,14 @@ impl AsRef<[u8]> for Buffer {
             len => unsafe { slice::from_raw_parts(self.0.buf_ptr().cast::<u8>(), len) },
         }
     }
+}
+
+/// Returns another descriptor of the open file that a file object of Python has.
+#[cfg(unix)]
+pub fn duplicate(descriptor: RawFd) -> io::Result<fs::File> {
+    // SAFETY: the file object keeps its descriptor open for as long as the caller holds the interpreter.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    borrowed.try_clone_to_owned().map(fs::File::from)
 }
 
 /// An array of Python: bytes at strides.
@@ -391,7 +431,6 @@ struct DlManagedVersioned {
     tensor: DlTensor,
 }
 
-const READ_ONLY: u64 = 1;
 const IS_COPIED: u64 = 2;
 
 const LEGACY: &CStr = c"dltensor";
@@ -420,26 +459,26 @@ impl Lent {
         }
     }
 
-    /// Returns a capsule of DLPack 1.0, which says whether the memory is read-only.
+    /// Returns a capsule of DLPack 1.0, which says whether the memory is a copy.
     pub fn versioned(self, py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
         unsafe extern "C" fn delete(managed: *mut DlManagedVersioned) {
             // SAFETY: the consumer deletes each tensor once. Both were boxed below.
             drop(unsafe { (Box::from_raw((*managed).context.cast::<Lent>()), Box::from_raw(managed)) });
         }
         let mut lent = Box::new(self);
-        let (tensor, is_borrowed) = (lent.tensor(), lent.payload.is_borrowed());
+        let (tensor, is_copied) = (lent.tensor(), lent.payload.is_copied());
         let managed = Box::new(DlManagedVersioned {
             major: 1,
             minor: 0,
             context: Box::into_raw(lent).cast(),
             deleter: Some(delete),
-            flags: if is_borrowed { READ_ONLY } else { IS_COPIED },
+            flags: if is_copied { IS_COPIED } else { 0 },
             tensor,
         });
         capsule(py, NonNull::from(Box::leak(managed)).cast(), VERSIONED, destroy_versioned)
     }
 
-    /// Returns a capsule as of before DLPack 1.0, which cannot say that memory is read-only.
+    /// Returns a capsule as of before DLPack 1.0.
     pub fn legacy(self, py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
         unsafe extern "C" fn delete(managed: *mut DlManaged) {
             // SAFETY: as in `versioned`.

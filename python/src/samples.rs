@@ -144,7 +144,7 @@ fn value<'py>(
     position: usize,
     info: &TensorInfo,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor = PyTensor::new(Arc::clone(file), position);
+    let tensor = PyTensor::of_process(Arc::clone(file), position);
     let placed = |error| shard_exception(&sample.place(error));
     if info.layout == Layout::Blob {
         let bytes = tensor.file_tensor().read().map_err(placed)?;

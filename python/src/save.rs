@@ -22,7 +22,7 @@ pub fn save(
     path: &Bound<'_, PyAny>,
     arrays: Vec<NamedArray<'_>>,
     format: Option<&str>,
-    metadata: IndexMap<String, String>,
+    metadata: Option<IndexMap<String, String>>,
     max_shard_bytes: Option<u64>,
     dtype: Option<&str>,
     durable: bool,
@@ -30,7 +30,8 @@ pub fn save(
 ) -> PyResult<()> {
     let arrays = NamedArrays::new(&arrays)?;
     let callback = Callback::new(progress);
-    let options = SaveOptions::new().write(WriteOptions::new().metadata(metadata)).durable(durable);
+    let write = WriteOptions::new().empty_metadata(metadata.is_some()).metadata(metadata.unwrap_or_default());
+    let options = SaveOptions::new().write(write).durable(durable);
     let mut options = options.progress({
         let callback = callback.clone();
         move |progress| callback.tell(progress)

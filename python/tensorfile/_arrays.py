@@ -1,6 +1,7 @@
 """Tensors as numpy arrays."""
 
 import operator
+import re
 
 import numpy
 
@@ -84,6 +85,30 @@ def view(tensor):
     if is_packed:
         return numpy.ndarray(packed_shape(tensor.shape, tensor.nbytes), dtype, tensor.data)
     return numpy.ndarray(tensor.shape, dtype, tensor.data, strides=tensor.strides)
+
+
+def of_text(tensor):
+    """Return an array of strings or times, which are no tensors in the formats of this package."""
+    shown = f"{tensor.path or 'the file'}: tensor `{tensor.name}`, {tensor.dtype}{list(tensor.shape)}"
+    found = re.fullmatch(r"'([<>|=]?[USMm]\d*(?:\[\w+\])?)'", tensor.dtype)
+    if found is None:
+        reason = "has Python objects, which only executing the file would make" if "O" in tensor.dtype else "is no tensor"
+        raise ValueError(f"{shown}, {reason}")
+    if tensor.ndim > 1:
+        # The order of its elements is not known.
+        raise ValueError(f"{shown}, has several dims; `numpy.load` reads it")
+    return numpy.frombuffer(bytes(tensor.data), numpy.dtype(found[1])).reshape(tensor.shape).copy()
+
+
+def private(tensor):
+    """Return an array that may be changed: of a private mapping of the file, or else of its own."""
+    memory = tensor._private(False)
+    if memory is None or tensor.nbytes == 0:
+        return owned(tensor)
+    dtype, is_packed = dtype_of(tensor)
+    if is_packed:
+        return numpy.ndarray(packed_shape(tensor.shape, tensor.nbytes), dtype, memory)
+    return numpy.ndarray(tensor.shape, dtype, memory, strides=tensor.strides)
 
 
 def array(tensor, dtype, copy):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
-from typing import Optional, Union
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Optional
 
 from ._tensorfile import File, MismatchError, Tensor, open
-from ._types import Path, Reader
+from ._types import Path, Reader, dtype_name
 
 # A dtype and a shape; `None` is any.
-Spec = tuple[Optional[str], Optional[tuple[Union[int, None], ...]]]
+Spec = tuple[Any, Optional[Sequence[Optional[int]]]]
 
 
 @dataclasses.dataclass
@@ -78,7 +79,8 @@ def near(name: str, names: Iterable[str]) -> str:
 def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown: bool = False) -> LoadReport:
     """Compare a file with the dtypes and shapes of its tensors, by their names. No tensor is read.
 
-    `None` is any dtype, any shape, or any length of a dim. With `allow_unknown`, the file may have more tensors.
+    `None` is any dtype, any shape, or any length of a dim. With `allow_unknown`, the file may have more tensors. A dtype is one
+    of a file, such as `"bf16"`, or of numpy or torch, such as `numpy.float32`; `"f4"` is numpy's, `"f32"` in files.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.zeros((3, 64), "f4"), "bais": numpy.zeros(3, "f4")})
@@ -96,7 +98,7 @@ def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown
     file = path if isinstance(path, File) else open(path)
     found = dict(file.items())
     report = LoadReport(len(found), {}, {}, {}, {})
-    for name, (dtype, shape) in spec.items():
+    for name, (dtype, shape) in checked(spec).items():
         tensor = found.pop(name, None)
         if tensor is None:
             report.missing[name] = shown(dtype, shape)
@@ -107,6 +109,28 @@ def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown
     if not allow_unknown:
         report.unexpected = {name: described(tensor) for name, tensor in found.items()}
     return report
+
+
+def checked(spec: Mapping[str, Spec]) -> dict[str, tuple[str | None, tuple[int | None, ...] | None]]:
+    """Return a spec with the dtypes of files, unless something else is in it: it would look like a difference."""
+    if not isinstance(spec, Mapping):
+        raise TypeError(f"a spec is a dict of names, each with a dtype and a shape, not a {type(spec).__name__}")
+    found = {}
+    for name, expected in spec.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the spec has the name {name!r}, which is a {type(name).__name__}, not a string")
+        if not isinstance(expected, (tuple, list)) or len(expected) != 2:
+            raise TypeError(f"the spec of `{name}` is {expected!r}; it is a dtype and a shape, such as ('f32', (None, 3))")
+        dtype, shape = expected
+        try:
+            dtype = None if dtype is None else dtype_name(dtype)
+            shape = None if shape is None else tuple(None if dim is None else operator.index(dim) for dim in shape)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"the spec of `{name}` is {expected!r}: {error}") from None
+        if shape is not None and any(dim is not None and dim < 0 for dim in shape):
+            raise ValueError(f"the spec of `{name}` is {expected!r}: a dim is negative; None is any length")
+        found[name] = dtype, shape
+    return found
 
 
 def fits(shape: tuple[int, ...], expected: tuple[int | None, ...]) -> bool:

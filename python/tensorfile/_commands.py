@@ -12,8 +12,8 @@ from typing import Any
 
 from . import _tensorfile
 from ._progress import Progress, telling
-from ._tensorfile import FormatError, MismatchError
-from ._types import Path
+from ._tensorfile import FormatError, MismatchError, strings
+from ._types import Path, texts
 
 
 def run(command: str, paths: Iterable[Path], *options: str) -> bytes:
@@ -70,7 +70,7 @@ def verify(
     payload: bool = False,
     format: str | None = None,
     strict: bool = False,
-    deny: Iterable[str] = (),
+    deny: str | Iterable[str] = (),
 ) -> dict[str, Any]:
     """Check that a file is well-formed, and return `ok`, `malformed`, `problems` and `warnings`.
 
@@ -84,7 +84,7 @@ def verify(
     >>> tensorfile.verify("doctest.ten")["problems"]
     ['ten: tensor `#0`: needs 8 more bytes, but the file has 2 left (at byte 16)']
     """
-    kinds = ",".join(deny) or None
+    kinds = ",".join(strings("deny", deny)) or None
     arguments = options(payload=payload, for_=format, strict=strict, deny=kinds)
     return json.loads(run("verify", [path], "--json", *arguments))[0]
 
@@ -103,10 +103,10 @@ def digest(path: Path) -> str:
     return json.loads(run("hash", [path], "--json"))[0]["digest"]
 
 
-def stats(path: Path, *, filter: Iterable[str] = ()) -> dict[str, dict[str, Any] | None]:
+def stats(path: Path, *, filter: str | Iterable[str] = ()) -> dict[str, dict[str, Any] | None]:
     """Return statistics of tensors by their names: count, range, mean, deviation, NaN, infinities, zeros and quantiles.
 
-    `filter` has globs of names; `!GLOB` excludes. Tensors of packed dtypes have `None`.
+    `filter` is a glob of names, or several; `!GLOB` excludes. Tensors of packed dtypes have `None`.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, numpy.nan, 3])})
@@ -114,7 +114,8 @@ def stats(path: Path, *, filter: Iterable[str] = ()) -> dict[str, dict[str, Any]
     >>> stats["mean"], stats["nans"], stats["first_nan"]
     (2.0, 1, [1])
     """
-    tensors = json.loads(run("stats", [path], "--json", *options(filter=list(filter))))[0]["tensors"]
+    arguments = options(filter=strings("filter", filter))
+    tensors = json.loads(run("stats", [path], "--json", *arguments))[0]["tensors"]
     return {tensor["name"]: tensor.get("stats") for tensor in tensors}
 
 
@@ -128,8 +129,8 @@ def diff(
     metadata: bool = False,
     ignore_dtype: bool = False,
     by_position: bool = False,
-    rename: Iterable[str] = (),
-    filter: Iterable[str] = (),
+    rename: str | Iterable[str] = (),
+    filter: str | Iterable[str] = (),
 ) -> dict[str, Any]:
     """Compare the names, dtypes, shapes and values of two files in any formats. The result has `equal` and `tensors`.
 
@@ -151,13 +152,13 @@ def diff(
         metadata=metadata,
         ignore_dtype=ignore_dtype,
         by_position=by_position,
-        rename=list(rename),
-        filter=list(filter),
+        rename=strings("rename", rename),
+        filter=strings("filter", filter),
     )
     return json.loads(run("diff", [a, b], "--json", *arguments))
 
 
-def report(*paths: Path, filter: Iterable[str] = (), values: bool = True) -> str:
+def report(*paths: Path, filter: str | Iterable[str] = (), values: bool = True) -> str:
     """Return a page of HTML that shows files: modules, dtypes, bytes and values. It needs no network.
 
     Two files are also compared.
@@ -167,7 +168,7 @@ def report(*paths: Path, filter: Iterable[str] = (), values: bool = True) -> str
     >>> tensorfile.report("doctest.ptd")[:15]
     '<!doctype html>'
     """
-    arguments = options(output="-", no_values=not values, filter=list(filter))
+    arguments = options(output="-", no_values=not values, filter=strings("filter", filter))
     return run("report", paths, *arguments).decode()
 
 
@@ -177,13 +178,16 @@ def convert(
     *,
     format: str | None = None,
     dtype: str | None = None,
-    rename: Mapping[str, str] | Iterable[str] = (),
-    filter: Iterable[str] = (),
+    rename: Mapping[str, str] | str | Iterable[str] = (),
+    filter: str | Iterable[str] = (),
     max_shard_bytes: int | None = None,
     lossy: bool = False,
     progress: Progress = None,
 ) -> None:
     """Convert a file to another format, in pieces. The target may be the source.
+
+    A WebDataset shard, `.tar`, is unpacked if the target is a folder; into another format, its tensors are called by the keys
+    of their samples. A folder is packed into shards if the target is a pattern such as `train-{000000..}.tar`.
 
     - `format`: the format, unless it is that of the extension.
     - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
@@ -202,9 +206,9 @@ def convert(
     """
     if isinstance(rename, Mapping):
         rename = [f"{escaped(old)}={escaped(new)}" for old, new in rename.items()]
-    paths = os.fspath(source), os.fspath(target)
+    rules, globs = strings("rename", rename), strings("filter", filter)
     with telling(progress) as tell:
-        _tensorfile.convert(*paths, format, dtype, list(rename), list(filter), max_shard_bytes, lossy, tell)
+        _tensorfile.convert(os.fspath(source), os.fspath(target), format, dtype, rules, globs, max_shard_bytes, lossy, tell)
 
 
 def escaped(name: str) -> str:
@@ -212,7 +216,7 @@ def escaped(name: str) -> str:
 
 
 def edit(
-    path: Path, set: Mapping[str, str] | None = None, unset: Iterable[str] = (), *, output: Path | None = None
+    path: Path, set: Mapping[str, str] | None = None, unset: str | Iterable[str] = (), *, output: Path | None = None
 ) -> dict[str, str]:
     """Change the metadata of a safetensors, gguf or tensorbuffers file, and return it. Tensors stay as they are.
 
@@ -224,4 +228,4 @@ def edit(
     {'b': '2', 'c': '3'}
     """
     target = path if output is None else output
-    return _tensorfile.edit(os.fspath(path), dict(set or {}), list(unset), os.fspath(target))
+    return _tensorfile.edit(os.fspath(path), texts("set", set or {}), strings("unset", unset), os.fspath(target))

@@ -49,12 +49,12 @@ class ReadPlan:
     """The tensors, and their places in the memory."""
 
     def __init__(
-        self, file: _tensorfile.File, names: Iterable[str] | None, slices: Mapping[str, Any] | None, align: int
+        self, file: _tensorfile.File, names: str | Iterable[str] | None, slices: Mapping[str, Any] | None, align: int
     ) -> None:
         """Use `File.read_plan`."""
         slices = slices or {}
         names = (() if slices else file.keys()) if names is None else names
-        parts: list[tuple[str, list[tuple[int, int]] | None]] = [(name, None) for name in names]
+        parts: list[tuple[str, list[tuple[int, int]] | None]] = [(name, None) for name in _tensorfile.strings("names", names)]
         self._tensors = [file[name] for name, _ in parts]
         self._rests: list[tuple[Any, ...]] = [()] * len(parts)
         for name, key in slices.items():

@@ -114,14 +114,17 @@ class safe_open:
             raise SafetensorError(f"unknown framework `{framework}`; the frameworks are numpy and torch")
         if backend not in ("mmap", "pread"):
             raise SafetensorError(f"unknown backend `{backend}`; the backends are mmap and pread")
-        self._face, self._device, self._mmap = face, device, backend == "mmap"
-        # The files that torch maps.
-        self._storages: Any = {} if self._mmap else None
+        self._face: Any = face
+        self._device, self._mmap = device, backend == "mmap"
         self._data_starts: dict[os.PathLike[str] | None, int] = {}
+        self._file: _tensorfile.File | None
+        if isinstance(filename, _tensorfile.File):
+            self._file = filename
+            return
         # A file that was opened for text has the one of its bytes.
         filename = getattr(filename, "buffer", filename)
         with as_safetensors():
-            self._file: _tensorfile.File | None = _tensorfile.open(filename, mmap=self._mmap)
+            self._file = _tensorfile.open(filename, mmap=self._mmap)
 
     @property
     def _open(self) -> _tensorfile.File:
@@ -133,10 +136,15 @@ class safe_open:
         """Return the file."""
         return self
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how pickle opens the file in another process."""
+        framework = self._face.__name__.rpartition(".")[2]
+        return _reopened, (self._open, framework, self._device, "mmap" if self._mmap else "pread")
+
     def __exit__(self, *exception: object) -> None:
         """Close the file. Tensors stay valid."""
         self._open.close()
-        self._file = self._storages = None
+        self._file = None
 
     def keys(self) -> list[str]:
         """Return the names of the tensors, sorted."""
@@ -147,15 +155,16 @@ class safe_open:
         return self._open.keys()
 
     def metadata(self) -> dict[str, str] | None:
-        """Return the metadata; `None` if there is none."""
+        """Return the metadata; `None` if the file has no place for it."""
         with as_safetensors():
-            return self._open.metadata() or None
+            found = self._open.metadata()
+            return None if not found and not self._open._has_no_metadata else found
 
     def get_tensor(self, name: str) -> Any:
         """Read a tensor."""
         tensor = self._tensor(name)
         with as_safetensors():
-            return self._face._tensor(tensor, self._device, self._storages)
+            return self._face._tensor(tensor, self._device, self._mmap)
 
     def _tensor(self, name: str) -> _tensorfile.Tensor:
         try:
@@ -201,6 +210,8 @@ class safe_open:
         device = self._device if device is None else device
         if plan is None:
             plan = dict.fromkeys(self.offset_keys())
+        elif not isinstance(plan, Mapping):
+            raise SafetensorError(f"a prefetch plan is a dict of names, each with None or a slice, not a {type(plan).__name__}")
         elif not plan:
             raise SafetensorError("prefetch plan selects no tensors")
         reads: dict[str, Callable[[], Any]] = {}
@@ -223,6 +234,10 @@ class safe_open:
         """Return a tensor that is read in parts, by its index: `[2:4, :]`."""
         tensor = self._tensor(name)
         return Part(tensor, lambda tensor, key: self._face._part(tensor, key, self._device))
+
+
+def _reopened(file: Any, framework: str, device: str | int, backend: str) -> safe_open:
+    return safe_open(file, framework, device, backend=backend)
 
 
 def save_as_safetensors(path: Any, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import _tensorfile
 from ._progress import Progress, telling
-from ._types import Path, Writer
+from ._types import Path, Writer, texts
 
 # Names in files of the dtypes of ml_dtypes and of torch that have no letter in the buffer protocol.
 DTYPES = {
@@ -40,7 +40,7 @@ def save(
     success the file is complete and on disk; on failure the old file is unchanged.
 
     - `path`: a path, or a file object with `write`.
-    - `metadata`: texts by their keys, for formats that have a place for them.
+    - `metadata`: texts by their keys, for formats that have a place for them. `{}` is written where it differs from nothing.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
     - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
     - `durable`: whether to wait until the file is on disk. Without, saving takes less time, and the file can be lost if the
@@ -53,9 +53,10 @@ def save(
     >>> tensorfile.open("doctest.safetensors").metadata()
     {'epoch': '7'}
     """
+    entries = None if metadata is None else texts("metadata", metadata)
     arrays = [(name, *prepared(name, value)) for name, value in tensors.items()]
     with telling(progress) as tell:
-        _tensorfile.save(path, arrays, format, dict(metadata or {}), max_shard_bytes, dtype, durable, tell)
+        _tensorfile.save(path, arrays, format, entries, max_shard_bytes, dtype, durable, tell)
 
 
 def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:
@@ -63,21 +64,15 @@ def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...]
     if isinstance(value, _tensorfile.Tensor):
         if value.is_sparse or value.is_unknown:
             raise TypeError(f"tensor `{name}` is sparse or of an unknown dtype; `convert` copies it")
-        if value.dtype in DTYPES.values() or value.dtype not in BUFFERED:
-            return value.data, value.dtype, value.shape
         return value, None, None
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return of_torch(name, value, torch)
-    if isinstance(value, (bool, int, float, complex)) or type(value).__module__ == "numpy" or not is_buffer(value):
+    numpy = sys.modules.get("numpy")
+    is_numpy = numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic))
+    if is_numpy or isinstance(value, (bool, int, float, complex)) or not is_buffer(value):
         return of_numpy(name, value)
     return value, None, None
-
-
-# The dtypes with a letter in the buffer protocol.
-BUFFERED = {
-    *("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64", "c128"),
-}
 
 
 def is_buffer(value):
@@ -95,6 +90,8 @@ def of_numpy(name, value):
 
     if not isinstance(value, (bool, int, float, complex)) and not hasattr(value, "__array__"):
         raise TypeError(f"tensor `{name}`: cannot save a {type(value).__name__}; a tensor is an array or a number")
+    if numpy.ma.is_masked(value):
+        raise TypeError(f"tensor `{name}` is a masked array, and files have no masks; `.filled()` gives masked elements a value")
     found = numpy.asarray(value)
     shape = found.shape
     # A buffer has at least one dim.
@@ -108,6 +105,8 @@ def of_numpy(name, value):
 
 
 def of_torch(name, value, torch):
+    if hasattr(value, "get_mask"):
+        raise TypeError(f"tensor `{name}` is a masked tensor, and files have no masks; `.to_tensor(value)` fills it")
     if value.layout != torch.strided:
         raise TypeError(f"tensor `{name}` is sparse; `to_dense()` makes it dense")
     found = value.detach().resolve_conj().resolve_neg().cpu()

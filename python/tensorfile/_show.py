@@ -8,6 +8,20 @@ COLUMNS = ("name", "dtype", "shape", "bytes", "offset")
 MOST_ROWS = 1000
 
 
+def tensor_html(tensor):
+    """Return what is known of a tensor without reading it, as HTML."""
+    title = f"<{type(tensor).__name__} {tensor.name!r}>"
+    facts = {
+        "dtype": tensor.dtype,
+        "shape": f"[{', '.join(map(str, tensor.shape))}]",
+        "bytes": f"{tensor.nbytes:,}",
+        "offset": f"{tensor.offset:,}",
+        "file": "in memory" if tensor.path is None else str(tensor.path),
+    }
+    rows = "".join(f"<tr><th>{name}</th><td>{escaping.escape(fact)}</td></tr>" for name, fact in facts.items())
+    return f"<table><caption>{escaping.escape(title)}</caption><tbody>{rows}</tbody></table>"
+
+
 def html(file):
     """Return the table of `ls` as HTML."""
     title = escaping.escape(repr(file))

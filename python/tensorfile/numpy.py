@@ -14,7 +14,8 @@ and files get the mode of the umask.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _arrays, _tensorfile
@@ -25,7 +26,7 @@ from ._types import Path, Reader
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
+__all__ = ["NpzFile", "SafetensorError", "load", "load_file", "safe_open", "save", "save_file"]
 
 
 def save_file(
@@ -59,37 +60,129 @@ def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, np.ndarray]
         return file.get_tensors()
 
 
-def load(data: Any, mmap_mode: str | None = None) -> Any:
+class NpzFile(Mapping[str, Any]):
+    """The arrays of a file, as `numpy.load` returns those of an npz file: each is read when it is asked for.
+
+    An array of objects raises a `ValueError` when it is asked for, and costs no other. Returned by `load`.
+    """
+
+    def __init__(self, file: _tensorfile.File, read: Callable[[_tensorfile.Tensor], Any]) -> None:
+        """Use `load`."""
+        self._file, self._read = file, read
+
+    @property
+    def files(self) -> list[str]:
+        """The names of the arrays."""
+        return self._file.keys()
+
+    @property
+    def f(self) -> Any:
+        """The arrays as attributes."""
+        return types.SimpleNamespace(**self)
+
+    def __getitem__(self, name: str) -> Any:
+        """Read an array."""
+        tensor = self._file[name]
+        return _arrays.of_text(tensor) if tensor.is_unknown else self._read(tensor)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the arrays."""
+        return iter(self.files)
+
+    def __len__(self) -> int:
+        """Return the number of arrays."""
+        return len(self._file)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether the file has an array of a name."""
+        return name in self._file
+
+    def close(self) -> None:
+        """Close the file. Arrays stay valid."""
+        self._file.close()
+
+    def __enter__(self) -> NpzFile:
+        """Return the arrays."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close the file."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return the names."""
+        if self._file.closed:
+            return "<NpzFile, closed>"
+        shown = ", ".join(self.files[:5]) + (", …" if len(self.files) > 5 else "")
+        return f"<NpzFile {self._file.path or 'object'} with keys: {shown}>"
+
+
+def load(
+    file: Any,
+    mmap_mode: str | None = None,
+    allow_pickle: bool = False,
+    fix_imports: bool = True,
+    encoding: str = "ASCII",
+    *,
+    max_header_size: int = 10000,
+) -> Any:
     """Load what `safetensors.numpy.load` and `numpy.load` take.
 
     - The bytes of a file, such as a `bytearray` or a `memoryview`: a dict of arrays.
-    - A path or a file object: the array of an npy file; of other files a dict of arrays. With `mmap_mode="r"` they are
-      read-only views of the file, where it stores them plainly.
+    - A path or a file object: the array of an npy file; of other files the arrays by their names, which are read when they are
+      asked for. `with` closes the file.
 
-    Arrays of objects are refused by name, whether asked for or not: nothing in a file is executed.
+    With `mmap_mode="r"` arrays are read-only views of the file where it stores them plainly; with `"c"` they may be changed,
+    which stays in this process; with `"r+"` the array of an npy file is changed on disk.
+
+    Nothing in a file is executed: `allow_pickle=True` is refused, and so is an array of objects when it is asked for. Arrays of
+    strings and of times are copies. The other arguments are those of `numpy.load`, and are about pickles.
 
     >>> import numpy
     >>> from tensorfile.numpy import load
     >>> numpy.savez("doctest.npz", w=numpy.arange(3))
-    >>> load("doctest.npz", mmap_mode="r")["w"]
+    >>> with load("doctest.npz", mmap_mode="r") as arrays:
+    ...     arrays["w"]
     array([0, 1, 2])
     """
-    if mmap_mode not in (None, "r"):
-        raise ValueError(f"unknown mmap_mode `{mmap_mode}`; views are read-only, `r`")
-    if is_bytes(data):
-        with as_safetensors():
-            file = _tensorfile.open_bytes(data)
-    else:
-        file = _tensorfile.open(data, deny=["left-out", "unknown-dtype"])
-    with file:
-        if mmap_mode is None:
-            arrays = _arrays.load(file)
-        else:
-            arrays = {name: _arrays.view(tensor) for name, tensor in file.items()}
-        return arrays.popitem()[1] if file.format == "npy" else arrays
+    if allow_pickle:
+        raise ValueError("allow_pickle=True would execute the file, which this function never does; use numpy.load")
+    if mmap_mode not in (None, "r", "c", "r+"):
+        raise ValueError(f"unknown mmap_mode `{mmap_mode}`; it is `r`, `c`, or `r+` for npy files")
+    if is_bytes(file):
+        with as_safetensors(), _tensorfile.open_bytes(file) as opened:
+            return _arrays.load(opened)
+    if hasattr(file, "read") and file.tell() != 0:
+        # numpy would read from there.
+        raise ValueError(f"the file object is at byte {file.tell()}, but files are read from their start; `seek(0)` moves it")
+    opened = _tensorfile.open(file)
+    read: Callable[[_tensorfile.Tensor], Any] = {None: _arrays.owned, "r": _arrays.view}.get(mmap_mode, _arrays.private)
+    if mmap_mode == "r+":
+        read = _in_place
+        if opened.format != "npy" or opened.path is None:
+            raise ValueError("mmap_mode `r+` changes a file in place, which has to be an npy file on disk; `c` changes memory")
+    arrays = NpzFile(opened, read)
+    if opened.format != "npy":
+        return arrays
+    with opened:
+        for kind, _, text in opened._warnings if hasattr(file, "read") else ():
+            if kind in ("left-out", "trailing-bytes"):
+                raise ValueError(f"{text} from paths only; from a file object it reads one array after the other")
+        return arrays[opened.keys()[0]]
 
 
-def _tensor(tensor: _tensorfile.Tensor, device: object, storages: object) -> np.ndarray:
+def _in_place(tensor: _tensorfile.Tensor) -> np.ndarray:
+    """Return an array whose changes reach the file."""
+    import numpy as np
+
+    dtype, is_packed = _arrays.dtype_of(tensor)
+    if is_packed or tensor.is_encoded or tensor.path is None or tensor.strides is None:
+        raise ValueError(f"tensor `{tensor.name}` is not stored plainly, so that it cannot be changed in place")
+    memory = np.memmap(tensor.path, "u1", "r+", tensor.offset, tensor.nbytes)
+    return np.ndarray(tensor.shape, dtype, memory, strides=tensor.strides)
+
+
+def _tensor(tensor: _tensorfile.Tensor, device: object, mmap: bool) -> np.ndarray:
     return _arrays.owned(tensor)
 
 

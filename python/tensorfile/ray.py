@@ -52,14 +52,14 @@ class Written(NamedTuple):
     bytes: int
 
 
-def read(paths: Paths, *, columns: Iterable[str] | None = None, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
+def read(paths: Paths, *, columns: str | Iterable[str] | None = None, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
     """Read shards of samples, or tensors of files, as a dataset of Ray.
 
     - `paths`: paths, URLs, folders, and patterns such as `train-{000..123}.tar` and `models/*.safetensors`.
     - `columns`: the columns; what is in no other column is not read.
     - `target_bytes`: the most bytes of a split, but for a sample or tensor that has more.
     """
-    chosen = None if columns is None else list(columns)
+    chosen = None if columns is None else _tensorfile.strings("columns", columns)
     return mapped(planned(paths, target_bytes), read_split, columns=chosen)
 
 

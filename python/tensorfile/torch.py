@@ -256,22 +256,17 @@ def _remove_duplicate_names(
 
 
 def _tensors(file: _tensorfile.File, device: Any, mmap: bool) -> dict[str, torch.Tensor]:
-    storages: _Storages = {}
     with as_safetensors():
         items = file.items()
-        found = {name: _mapped(tensor, storages) if mmap else None for name, tensor in items}
+        found = {name: _mapped(tensor) if mmap else None for name, tensor in items}
         rest = [(name, tensor) for name, tensor in items if found[name] is None]
         found.update(zip((name for name, _ in rest), _owned([tensor for _, tensor in rest])))
         return {name: _to(tensor, device) for name, tensor in found.items() if tensor is not None}
 
 
-# The files that are mapped, by their paths.
-_Storages = dict[str, Any]
-
-
-def _tensor(tensor: _tensorfile.Tensor, device: Any, storages: _Storages | None) -> torch.Tensor:
+def _tensor(tensor: _tensorfile.Tensor, device: Any, mmap: bool) -> torch.Tensor:
     """Return a tensor that may be changed: mapped privately, if the file has its bytes, or read."""
-    found = None if storages is None else _mapped(tensor, storages)
+    found = _mapped(tensor) if mmap else None
     return _to(_owned([tensor])[0] if found is None else found, device)
 
 
@@ -287,20 +282,13 @@ def _owned(tensors: list[_tensorfile.Tensor]) -> list[torch.Tensor]:
     return [_shaped(flat, dtype, tensor) for flat, dtype, tensor in zip(memory, dtypes, tensors)]
 
 
-def _mapped(tensor: _tensorfile.Tensor, storages: _Storages) -> torch.Tensor | None:
+def _mapped(tensor: _tensorfile.Tensor) -> torch.Tensor | None:
+    """Return a tensor of the private mapping of the file, if the file has its elements as they are in memory."""
     dtype = _dtype(tensor)
-    # Bytes of bools are checked, which only reading does.
-    if tensor.path is None or tensor.is_encoded or tensor.is_sparse or tensor.nbytes == 0 or dtype == torch.bool:
+    if tensor.is_sparse or tensor.nbytes == 0 or tensor.offset % dtype.itemsize:
         return None
-    if tensor.offset % dtype.itemsize:
-        return None
-    path = os.fspath(tensor.path)
-    if path not in storages:
-        # Private: pages that are changed are copied first, and the file stays as it is.
-        storages[path] = torch.UntypedStorage.from_file(path, shared=False, nbytes=os.path.getsize(path))
-    flat = torch.empty(0, dtype=torch.uint8)
-    flat.set_(storages[path], tensor.offset, (tensor.nbytes,), (1,))
-    return _shaped(flat, dtype, tensor)
+    memory = tensor._private(False)
+    return None if memory is None else _shaped(torch.frombuffer(memory, dtype=torch.uint8), dtype, tensor)
 
 
 def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:

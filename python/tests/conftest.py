@@ -15,6 +15,12 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def cases(fixtures):
+    """Files of users, with what they are."""
+    return fixtures / "cases"
+
+
+@pytest.fixture
 def fixtures():
     """Files of other software, next to the tests of the library."""
     return pathlib.Path(__file__).parents[2] / "tests" / "fixtures"

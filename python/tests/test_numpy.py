@@ -141,17 +141,59 @@ def test_load_as_numpy_does():
         with open("stored.npz", "rb") as file:
             assert same(load(file, mmap_mode=mode), ARRAYS)
     assert load("stored.npz", mmap_mode="r")["b"].base is not None
-    with pytest.raises(ValueError, match="unknown mmap_mode `w\\+`; views are read-only, `r`"):
+    with pytest.raises(ValueError, match="unknown mmap_mode `w\\+`; it is `r`, `c`, or `r\\+` for npy files"):
         load("file.npy", mmap_mode="w+")
 
 
 def test_object_arrays_are_refused_by_name():
     np.save("file.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.savez("file.npz", good=np.arange(3), bad=np.array([{}], dtype=object))
-    for name, tensor in ("file.npy", "`0`"), ("file.npz", "`bad`"):
-        for mode in None, "r":
-            with pytest.raises(ValueError, match=f"{name}: .*{tensor}, '|O'"):
-                load(name, mmap_mode=mode)
+    for mode in None, "r", "c":
+        with pytest.raises(ValueError, match="file.npy: tensor `0`, '\\|O'\\[1\\], has Python objects, which only executing"):
+            load("file.npy", mmap_mode=mode)
+        # It costs itself.
+        found = load("file.npz", mmap_mode=mode)
+        assert found.files == ["good", "bad"] and found["good"].tolist() == [0, 1, 2]
+        with pytest.raises(ValueError, match="file.npz: tensor `bad`, '\\|O'\\[1\\], has Python objects"):
+            found["bad"]
+
+
+def test_arrays_of_npz_files_are_those_of_numpy(cases):
+    arrays = {"w": np.arange(3), "names": np.array(["x", "yy"]), "raw": np.array([b"a", b"bc"]), "day": np.array(["2026-01-01"], "M8[D]")}
+    np.savez("file.npz", **arrays)
+    for path in "file.npz", cases / "torch2" / "npz-with-text.npz":
+        with np.load(path) as theirs, load(path, allow_pickle=False) as ours:
+            assert ours.files == theirs.files == list(ours) == list(ours.keys()) and len(ours) == len(theirs)
+            for name in theirs:
+                assert np.array_equal(ours[name], theirs[name]) and ours[name].dtype == theirs[name].dtype and name in ours
+            with pytest.raises(KeyError):
+                ours["nothing"]
+            names = theirs.files
+        assert repr(ours) == "<NpzFile, closed>" and names
+        with pytest.raises(ValueError, match="closed"):
+            ours["a"]
+    assert load("file.npz").f.w.tolist() == [0, 1, 2]
+    for value in arrays.values():
+        np.save("file.npy", value)
+        assert np.array_equal(load("file.npy"), value) and load("file.npy").dtype == value.dtype
+    np.save("file.npy", np.array([["a"]]))
+    with pytest.raises(ValueError, match="'<U1'\\[1, 1\\], has several dims; `numpy.load` reads it"):
+        load("file.npy")
+    with pytest.raises(ValueError, match="allow_pickle=True would execute the file"):
+        load("file.npz", allow_pickle=True)
+    with pytest.raises(ValueError, match="mmap_mode `r\\+` changes a file in place, which has to be an npy file on disk"):
+        load("file.npz", "r+")
+
+
+def test_file_objects_are_read_from_their_start():
+    with open("file.npy", "w+b") as file:
+        np.save(file, np.arange(3))
+        np.save(file, np.arange(4))
+        with pytest.raises(ValueError, match="the file object is at byte .*, but files are read from their start; `seek\\(0\\)`"):
+            load(file)
+        file.seek(0)
+        with pytest.raises(ValueError, match="which is left out, as numpy does from paths only; from a file object"):
+            load(file)
 
 
 def test_names_in_the_order_of_their_bytes():

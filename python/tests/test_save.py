@@ -117,6 +117,37 @@ def test_refused_values():
     assert not os.path.exists("file")
 
 
+def test_masks_are_refused():
+    masked = np.ma.masked_equal(np.float32([1, -999, 3]), -999)
+    for value in masked, np.ma.masked, np.ma.array([1.0, 2.0], mask=[False, True]):
+        with pytest.raises(TypeError, match="tensor `0` is a masked array, and files have no masks; `.filled\\(\\)` gives masked"):
+            saved(value)
+    assert not os.path.exists("file")
+    assert saved(masked.filled()).tolist() == [1, -999, 3]
+    assert saved(np.ma.array([1.0, 2.0])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("format", ["safetensors", "npy", "npz", "ptd"])
+def test_bools_are_0_and_1(format):
+    odd = np.array([[255, 0, 2], [1, 254, 0]], "u1").view("?")
+    for value in odd, odd.T, odd[:, ::2], np.asfortranarray(odd), odd[0, 0], ByDlpack(odd):
+        tf.save("odd", {"0": value}, format=format)
+        plain = np.array(value.array if isinstance(value, ByDlpack) else value).view("u1") != 0
+        tf.save("plain", {"0": plain}, format=format)
+        assert open("odd", "rb").read() == open("plain", "rb").read()
+        assert np.array_equal(tf.load("odd")["0"], plain)
+
+
+def test_tensors_of_files_are_saved_as_they_are_stored():
+    columns = np.asfortranarray(np.arange(6, dtype="f4").reshape(2, 3))
+    np.savez_compressed("a.npz", columns=columns, on=np.bool([1, 0]), half=np.float16([1]))
+    tf.save("b.safetensors", {"bf16": np.ones(3, ml_dtypes.bfloat16), "f8": np.ones(2, ml_dtypes.float8_e4m3fn)})
+    tf.save("c.safetensors", {**tf.open("a.npz"), **tf.open("b.safetensors")})
+    found = tf.load("c.safetensors")
+    assert found["columns"].tolist() == columns.tolist() and found["on"].tolist() == [True, False]
+    assert found["bf16"].dtype == ml_dtypes.bfloat16 and found["f8"].tolist() == [1, 1] and found["half"].tolist() == [1]
+
+
 def test_options():
     arrays = {"w": np.float32([1, 2]), "n": np.int32([3])}
     tf.save("a.safetensors", arrays, metadata={"a": "b"}, dtype="bf16")

@@ -203,8 +203,12 @@ fn failed(error: ureq::Error) -> Failed {
             };
             Failed::Passing(io::Error::new(io::ErrorKind::TimedOut, message), None)
         }
-        ureq::Error::HostNotFound => Failed::lasting("the host is not found"),
-        ureq::Error::ConnectionFailed => Failed::passing("the connection failed"),
+        ureq::Error::HostNotFound => {
+            Failed::Lasting(io::Error::new(io::ErrorKind::HostUnreachable, "the host is not found"))
+        }
+        ureq::Error::ConnectionFailed => {
+            Failed::Passing(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection failed"), None)
+        }
         ureq::Error::Rustls(error) => Failed::lasting(format!("no secure connection: {error}")),
         ureq::Error::Tls(REFUSED) => Failed::lasting(format!("it redirects to a server that is refused: {REFUSED}")),
         ureq::Error::ConnectProxyFailed(_) => Failed::lasting("the proxy refuses the connection"),
@@ -229,6 +233,7 @@ fn failed_io(error: io::Error) -> Failed {
             // An invalid certificate, and a name that the standard library does not find, which has no kind.
             let is_unknown = error.to_string().starts_with("failed to lookup address information");
             let is_lasting = kind == io::ErrorKind::InvalidData || is_unknown;
+            let kind = if is_unknown { io::ErrorKind::HostUnreachable } else { kind };
             let error = io::Error::new(kind, format!("the connection failed: {error}"));
             if is_lasting { Failed::Lasting(error) } else { Failed::Passing(error, None) }
         }

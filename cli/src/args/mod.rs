@@ -16,8 +16,8 @@ pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{
     FileTable, Input, Inputs, NamedInputs, Printer, Unread, Warnings, display_name, expand, expand_joined, file_at,
-    format_names, has_extension, is_named_shard, is_one_tensor, is_stdin, is_stream, location, open, open_in_order,
-    other_parts, read_lines, refuse_url, set_max_memory, written_format_names,
+    format_names, has_extension, is_named_shard, is_one_tensor, is_shard, is_stdin, is_stream, location, open,
+    open_in_order, other_parts, read_lines, refuse_url, set_max_memory, written_format_names,
 };
 pub use rename::{NewNames, Rename, Unnamed};
 pub use slice::{Axis, Slice};

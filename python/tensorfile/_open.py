@@ -1,0 +1,47 @@
+"""Files behind file objects, and files that another process opened."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from . import _tensorfile
+
+
+def in_memory(file: Any) -> bytes | None:
+    """Return the bytes of a file object in memory, which are shared; `None` for other file objects."""
+    return file.getvalue() if type(file) is io.BytesIO else None
+
+
+def descriptor(file: Any) -> int | None:
+    """Return the descriptor of a file object on disk; `None` if the object has other bytes than the descriptor.
+
+    Those that decompress, such as `gzip.GzipFile`, have the descriptor of the compressed file.
+    """
+    if type(file).__module__ == "tempfile":
+        file = getattr(file, "file", file)
+    buffered = file
+    if type(file) in (io.BufferedReader, io.BufferedRandom):
+        file = file.raw
+    if type(file) is not io.FileIO or not file.readable() or not file.seekable():
+        return None
+    if type(buffered) is io.BufferedRandom:
+        # What was written is read.
+        buffered.flush()
+    return file.fileno()
+
+
+def reopened(path: Any, format: str | None, mmap: bool, deny: list[str]) -> _tensorfile.File:
+    """Open a file that another process had open."""
+    return _tensorfile.open(path, format=format, mmap=mmap, deny=deny)
+
+
+def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: str) -> _tensorfile.Tensor:
+    """Return a tensor that another process had, if it is still there."""
+    open_again, arguments = file
+    items = open_again(*arguments).values()
+    if position < len(items):
+        found = items[position]
+        if (found.name, found._info) == (name, info):
+            return found
+    raise ValueError(f"{arguments[0]}: the file was replaced: tensor `{name}`, {info}, is no longer at position {position}")
