@@ -156,6 +156,41 @@ fn chunk<'a, 'de>(storage: &'a mut (dyn Storage<'de> + 'de), range: &Range<u64>,
     storage.chunk(done..range.end).map_err(|error| of_whole(range, done, error))
 }
 
+/// The payload of the next tensor of a stream, as a reader. Storage that keeps what `read_at` reads passes over chunks.
+pub(super) struct NextPayload<'a, 'de> {
+    storage: &'a mut (dyn Storage<'de> + 'de),
+    range: Range<u64>,
+    /// The offset of the next byte.
+    done: u64,
+}
+
+impl<'a, 'de> NextPayload<'a, 'de> {
+    pub(super) fn new(storage: &'a mut (dyn Storage<'de> + 'de), range: Range<u64>) -> Self {
+        Self { storage, done: range.start, range }
+    }
+}
+
+impl io::Read for NextPayload<'_, '_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let end = self.range.end.min(self.done.saturating_add(bytes.len() as u64));
+        if self.done >= end {
+            return Ok(0);
+        }
+        let chunk = self.storage.chunk(self.done..end).map_err(|error| of_whole(&self.range, self.done, error))?;
+        let now = chunk.len().min(bytes.len());
+        bytes[..now].copy_from_slice(&chunk[..now]);
+        self.done += now as u64;
+        Ok(now)
+    }
+}
+
+impl io::Seek for NextPayload<'_, '_> {
+    /// No format that is read in order has gaps between elements.
+    fn seek(&mut self, _: io::SeekFrom) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Makes an error about a range from `done` on one about the whole range.
 #[cold]
 fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {

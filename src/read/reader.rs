@@ -8,13 +8,15 @@ use indexmap::IndexMap;
 
 use super::index_loader::{IndexLoader, ReadMetadata, ReaderOfIndex, ReaderStorage, Reading};
 use super::payload::{
-    CheckedIndices, ElementWriter, FIRST, check_stored, check_sum, check_value_count, read_plain, write_chunks,
+    CheckedIndices, ElementWriter, FIRST, NextPayload, check_stored, check_sum, check_value_count, read_plain,
+    write_chunks,
 };
 use super::{Entry, Index, Labels, PayloadDecoder, RangeReader, Unread};
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::limits::Limits;
 use crate::model::{Copies, FileMetadata, FilePart, NamesByPosition, Payload, TensorSpec};
 use crate::storage::ProgressCount;
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{Buffer, Layout, TensorInfo};
 
 /// The tensors of a file of any format in any storage.
@@ -149,6 +151,17 @@ impl<'de> Reader<'de> {
     pub(crate) fn write_next_to(&mut self, i: usize, out: &mut dyn io::Write) -> Result<io::Result<()>> {
         self.skip(i);
         let entry = self.loader.index.entry(i);
+        if let Some(codec) = entry.codec() {
+            self.pending = None;
+            let payload = NextPayload::new(&mut *self.loader.storage, entry.range());
+            let mut decoder = PayloadDecoder::new(payload, &entry.coded(codec));
+            while let Some(piece) = decoder.piece()? {
+                if let Err(error) = write_all(out, piece) {
+                    return Ok(Err(error));
+                }
+            }
+            return Ok(Ok(()));
+        }
         let ([indices, count, elements], storage) = (entry.parts(), &mut *self.loader.storage);
         if let Err(error) = write_chunks(storage, indices, &mut CheckedIndices::new(entry.info(), out))? {
             return Ok(Err(error));

@@ -58,9 +58,6 @@ fn array(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<u6
         let bytes = header.payload.or_else(rest).ok_or_else(unknown)?;
         header.info.set_unknown_bytes(bytes);
     }
-    if header.big_endian.is_some() {
-        file.keep_rest(limits.most_held())?;
-    }
     let payload = Cursor::new(file, header.len.into()).payload(&header.info)?;
     let (end, codec) = (payload.end, header.codec());
     index.push_coded(None, header.info, payload, codec)?;
