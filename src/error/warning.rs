@@ -86,13 +86,15 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The elements of a tensor are not aligned, so it cannot be borrowed.
+    /// The elements of a tensor are not aligned, so it cannot be borrowed. A [note](WarningKind::is_note).
     Alignment = "alignment",
+    /// A tensor cannot be read, because the file is damaged or lacks bytes of it. The other tensors can be read.
+    Damaged = "damaged",
     /// Several tensors have one name, or several members of an archive.
     DuplicateName = "duplicate-name",
     /// The extension belongs to another format.
     Extension = "extension",
-    /// Bytes between payloads belong to nothing.
+    /// Bytes between payloads belong to nothing. A [note](WarningKind::is_note).
     Gap = "gap",
     /// The index of a checkpoint in several files disagrees with the files.
     Index = "index",
@@ -102,16 +104,32 @@ kinds! {
     Metadata = "metadata",
     /// The format's own software cannot find a tensor by its name.
     Name = "name",
-    /// The tensors are not in the order prescribed by the format.
+    /// The tensors are not in the order prescribed by the format. A [note](WarningKind::is_note).
     Order = "order",
     /// The file is a part of a model in several files, or lacks a part.
     Part = "part",
-    /// Bytes after the last tensor belong to nothing.
+    /// Bytes after the last tensor, or after the elements in the part of the file that a tensor has, belong to nothing.
     TrailingBytes = "trailing-bytes",
     /// A tensor cannot be read, because its dtype or its layout is unknown.
     UnknownDtype = "unknown-dtype",
     /// The format's own software does not read this version.
     Version = "version",
+}
+
+impl WarningKind {
+    /// Returns whether warnings of this kind are about how the bytes are arranged: nothing is wrong with the file, but
+    /// it may be slower to use.
+    ///
+    /// ```
+    /// use tensorfile::report::WarningKind;
+    ///
+    /// assert!(WarningKind::Alignment.is_note());
+    /// assert!(!WarningKind::Damaged.is_note());
+    /// ```
+    #[must_use]
+    pub const fn is_note(self) -> bool {
+        matches!(self, Self::Alignment | Self::Gap | Self::Order)
+    }
 }
 
 impl fmt::Display for WarningKind {

@@ -2,6 +2,7 @@
 
 use super::{ByteMap, File, FileTensor, is_aligned};
 use crate::error::{Result, Short, Warning, WarningKind};
+use crate::tensor::TensorInfo;
 
 impl File {
     /// Returns the oddities of the readable file, from its metadata and its index. They equal the warnings of
@@ -18,7 +19,9 @@ impl File {
 
     /// Returns the warnings from the index alone.
     pub(super) fn index_warnings(&self) -> impl Iterator<Item = Warning> {
-        [extension(self), repeated_names(self), unknown_dtypes(self), alignment(self), gap(self)].into_iter().flatten()
+        let found =
+            [extension(self), repeated_names(self), damaged(self), unknown_dtypes(self), alignment(self), gap(self)];
+        found.into_iter().flatten()
     }
 }
 
@@ -51,8 +54,26 @@ fn repeated_names(file: &File) -> Option<Warning> {
     Some(Warning::new(WarningKind::DuplicateName, text).in_tensor(first))
 }
 
+fn damaged(file: &File) -> Option<Warning> {
+    let mut damaged = file.tensors().filter(|tensor| tensor.info().is_damaged());
+    let first = damaged.next()?;
+    let (name, info) = (first.name(), first.info());
+    let whole = TensorInfo::new(info.dtype, info.shape.clone());
+    let takes =
+        whole.payload_bytes().map_or_else(|| "more than can be addressed".to_owned(), |bytes| bytes.to_string());
+    let has = counted(first.payload_bytes(), "byte");
+    let more = match damaged.count() {
+        0 => String::new(),
+        more => format!("; there are {} such tensors", more + 1),
+    };
+    let text =
+        format!("`{}` cannot be read, as the file has {has} of it, but {whole} takes {takes}{more}", Short(name));
+    Some(Warning::new(WarningKind::Damaged, text).in_tensor(name).at(first.range().start))
+}
+
 fn unknown_dtypes(file: &File) -> Option<Warning> {
-    let mut unknown = file.tensors().filter(|tensor| tensor.info().unknown_dtype().is_some());
+    let is_unknown = |info: &TensorInfo| info.unknown_dtype().is_some() && !info.is_damaged();
+    let mut unknown = file.tensors().filter(|tensor| is_unknown(tensor.info()));
     let first = unknown.next()?;
     let (tensors, name, info) = (counted(1 + unknown.count(), "tensor"), first.name(), first.info());
     let text = format!("{tensors} cannot be read, because of an unknown dtype; the first is `{}`, {info}", Short(name));

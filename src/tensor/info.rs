@@ -64,6 +64,18 @@ impl TensorInfo {
         Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), stored, bytes) }
     }
 
+    /// Describes a damaged tensor, of which the file has `bytes` bytes instead of as many as the dtype and shape take.
+    pub(crate) fn damaged(dtype: Dtype, shape: Shape, bytes: usize) -> Self {
+        let unknown = UnknownDtype { tag: dtype.name().into(), stored: [].into(), bytes, is_damaged: true };
+        Self { dtype, shape, layout: Layout::Unknown(Box::new(unknown)) }
+    }
+
+    /// Returns whether the file lacks bytes of the tensor. The dtype and the shape are as in the file.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        matches!(&self.layout, Layout::Unknown(unknown) if unknown.is_damaged)
+    }
+
     /// Sets the number of bytes of a tensor of an unknown dtype.
     pub(crate) fn set_unknown_bytes(&mut self, bytes: u64) {
         if let Layout::Unknown(unknown) = &mut self.layout {
@@ -71,7 +83,8 @@ impl TensorInfo {
         }
     }
 
-    /// Returns what the file calls the dtype, if this crate does not know it.
+    /// Returns what the file calls the dtype, if the elements cannot be read: this crate does not know the dtype, or the
+    /// tensor [is damaged](Self::is_damaged).
     #[must_use]
     #[inline]
     pub fn unknown_dtype(&self) -> Option<&str> {
@@ -190,7 +203,8 @@ impl fmt::Display for TensorInfo {
             return write!(f, "a blob of {} bytes", self.shape.elements().unwrap_or(0));
         }
         if let Some(tag) = self.unknown_dtype() {
-            return write!(f, "{tag}{} of unknown dtype", self.shape);
+            let what = if self.is_damaged() { ", damaged" } else { " of unknown dtype" };
+            return write!(f, "{tag}{}{what}", self.shape);
         }
         write!(f, "{}{}", self.dtype, self.shape)?;
         match &self.layout {
@@ -232,6 +246,8 @@ pub enum Layout {
     /// A tensor of an unknown dtype. [`TensorInfo::dtype`] is `u8` and means nothing; the shape is as in the file. The
     /// elements cannot be read, but [`Tensor`](super::Tensor) and [`TensorMap`](super::TensorMap) hold the bytes, and
     /// the original format writes them again.
+    ///
+    /// So is a tensor that [is damaged](TensorInfo::is_damaged), with the dtype of the file. No format writes it again.
     Unknown(Box<UnknownDtype>),
 }
 
@@ -256,6 +272,8 @@ pub struct UnknownDtype {
     /// The name of the format, NUL, and what it writes. Empty if no format can write it.
     stored: Box<[u8]>,
     bytes: usize,
+    /// The dtype is known, but the file lacks bytes of the tensor.
+    is_damaged: bool,
 }
 
 impl UnknownDtype {
@@ -331,7 +349,7 @@ impl Layout {
 
     /// Returns the layout of an unknown dtype, with its tag in the form of [`UnknownDtype::tag`].
     fn unknown(tag: Box<str>, stored: Box<[u8]>, bytes: usize) -> Self {
-        Self::Unknown(Box::new(UnknownDtype { tag, stored, bytes }))
+        Self::Unknown(Box::new(UnknownDtype { tag, stored, bytes, is_damaged: false }))
     }
 }
 

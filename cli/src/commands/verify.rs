@@ -25,14 +25,15 @@ use crate::pieces::Pieces;
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
 /// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that
-/// exceeds the limits of the library counts as malformed. Unusual but readable files give warnings: parts that are left
-/// out, tensors of unknown dtypes, repeated names, elements that are not aligned, gaps between payloads, and others.
-/// Each has a kind, which follows it in parentheses; `--deny unknown-dtype,left-out` fails on some of them. Other
-/// commands print those that say that something is missing or different, to standard error. NaN is not reported; see
-/// `stats --fail-on`.
+/// exceeds the limits of the library counts as malformed. A damaged tensor is a problem, even if the others can be read.
+/// Unusual but readable files give warnings: parts that are left out, tensors of unknown dtypes, repeated names, and
+/// others. What only describes how the bytes are arranged is a note: elements that are not aligned, gaps between
+/// payloads, and the order of tensors. Each has a kind, which follows it in parentheses; `--deny unknown-dtype,alignment`
+/// fails on some of them. Other commands print the warnings about something missing or different, to standard error. NaN
+/// is not reported; see `stats --fail-on`.
 ///
-/// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if an
-/// optional check failed.
+/// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if a
+/// tensor is damaged or an optional check failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
@@ -54,10 +55,10 @@ pub struct Verify {
     /// Report all tensors, names and metadata that this format cannot store
     #[arg(long = "for", value_name = "FORMAT", value_parser = written_format_names())]
     target: Option<String>,
-    /// Treat warnings of these kinds as problems
+    /// Treat warnings and notes of these kinds as problems
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = warning_kinds())]
     deny: Vec<WarningKind>,
-    /// Treat all warnings as problems
+    /// Treat all warnings as problems, but not notes
     #[arg(long)]
     strict: bool,
     /// Print JSON
@@ -83,6 +84,7 @@ struct VerifyReport {
     malformed: bool,
     problems: Vec<String>,
     warnings: Vec<WarningRow>,
+    notes: Vec<WarningRow>,
     /// The reason that the file could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -135,9 +137,12 @@ impl Verify {
             report.malformed = true;
             report.problems.push(problem.to_owned());
         }
-        let is_denied =
-            |warning: &mut WarningRow| self.strict || self.deny.iter().any(|denied| denied.name() == warning.kind);
+        let denies = |kind: WarningKind| {
+            kind == WarningKind::Damaged || self.strict && !kind.is_note() || self.deny.contains(&kind)
+        };
+        let is_denied = |warning: &mut WarningRow| denies(warning.kind);
         report.problems.extend(report.warnings.extract_if(.., is_denied).map(|warning| warning.text));
+        report.notes.extend(report.warnings.extract_if(.., |warning| warning.kind.is_note()));
         report.ok = report.problems.is_empty();
         Ok(report)
     }
@@ -290,9 +295,10 @@ fn print(report: &VerifyReport, out: &mut Stdout) -> io::Result<()> {
     for problem in &report.problems {
         writeln!(out, "{}: {}", out.styled(red, &file).into_owned(), escape(problem))?;
     }
-    for warning in &report.warnings {
-        let kind = out.styled(FAINT, &format!("({})", warning.kind)).into_owned();
-        writeln!(out, "{file}: {} {} {kind}", out.styled(yellow, "warning:").into_owned(), escape(&warning.text))?;
+    let warnings = report.warnings.iter().map(|warning| ("warning:", yellow, warning));
+    for (label, color, row) in warnings.chain(report.notes.iter().map(|note| ("note:", FAINT, note))) {
+        let kind = out.styled(FAINT, &format!("({})", row.kind)).into_owned();
+        writeln!(out, "{file}: {} {} {kind}", out.styled(color, label).into_owned(), escape(&row.text))?;
     }
     if report.ok {
         writeln!(out, "{file}: {}", out.styled(green, "ok").into_owned())?;

@@ -448,20 +448,26 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
     USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
-/// Removes tensors of unknown dtypes, if `--lossy` allows it, unless the format knows the dtype from its own files.
+/// Removes damaged tensors and those of unknown dtypes, if `--lossy` allows it, unless the format knows the dtype from its own files.
 fn drop_unknown(
     args: &WriteArgs,
     tensors: &mut Vec<(String, TensorInfo)>,
     target: &Target,
     notes: &mut Vec<String>,
 ) -> Outcome<()> {
-    let unknown = tensors.iter().filter(|(_, info)| !is_storable(info, target.format)).map(|(name, _)| name.clone());
-    let unknown: Vec<String> = unknown.collect();
-    let names = quoted(&unknown);
-    match unknown.len() {
-        0 => return Ok(()),
-        1 => refuse_or_drop(args, target, &format!("the tensor {names}, whose dtype is unknown"), "it", notes)?,
-        _ => refuse_or_drop(args, target, &format!("the tensors {names}, whose dtypes are unknown"), "them", notes)?,
+    let unstorable = tensors.iter().filter(|(_, info)| !is_storable(info, target.format));
+    let (damaged, unknown): (Vec<_>, Vec<_>) = unstorable.partition(|(_, info)| info.is_damaged());
+    for (tensors, one, several) in [
+        (damaged, "which is damaged", "which are damaged"),
+        (unknown, "whose dtype is unknown", "whose dtypes are unknown"),
+    ] {
+        let names: Vec<String> = tensors.into_iter().map(|(name, _)| name.clone()).collect();
+        let shown = quoted(&names);
+        match names.len() {
+            0 => {}
+            1 => refuse_or_drop(args, target, &format!("the tensor {shown}, {one}"), "it", notes)?,
+            _ => refuse_or_drop(args, target, &format!("the tensors {shown}, {several}"), "them", notes)?,
+        }
     }
     tensors.retain(|(_, info)| is_storable(info, target.format));
     Ok(())

@@ -14,7 +14,7 @@ pub fn dtype_label(info: &TensorInfo) -> &str {
     }
 }
 
-/// Returns whether the dtype of a tensor is unknown, so that its elements cannot be read or stored.
+/// Returns whether the dtype of a tensor is unknown, or the tensor is damaged, so that its elements cannot be read or stored.
 pub fn is_unknown(info: &TensorInfo) -> bool {
     info.unknown_dtype().is_some()
 }
@@ -84,6 +84,7 @@ pub fn shape_label(info: &TensorInfo) -> String {
     match &info.layout {
         Layout::DimOrder(order) => format!("{} in dim order {:?}", info.shape, order.as_slice()),
         Layout::Coo { entries } => format!("{} sparse, nnz {entries}", info.shape),
+        Layout::Unknown(_) if info.is_damaged() => format!("{}, damaged", info.shape),
         Layout::Unknown(_) => format!("{} of unknown dtype", info.shape),
         _ => info.shape.to_string(),
     }
@@ -136,6 +137,7 @@ impl Serialize for TensorRow<'_> {
             Blob,
             /// The dtype is what the file calls it.
             Unknown,
+            Damaged,
             Other,
         }
 
@@ -145,6 +147,7 @@ impl Serialize for TensorRow<'_> {
             Layout::DimOrder(order) => LayoutRow::DimOrder { dim_order: order.as_slice() },
             Layout::Coo { entries } => LayoutRow::Coo { entries: *entries },
             Layout::Blob => LayoutRow::Blob,
+            Layout::Unknown(_) if info.is_damaged() => LayoutRow::Damaged,
             Layout::Unknown(_) => LayoutRow::Unknown,
             _ => LayoutRow::Other,
         };

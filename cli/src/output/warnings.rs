@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tensorfile::report::WarningKind;
 use tensorfile::{File, Warning};
 
@@ -43,7 +43,8 @@ fn is_printed(kind: WarningKind) -> bool {
 /// A warning in JSON.
 #[derive(Debug, Serialize)]
 pub struct WarningRow {
-    pub kind: &'static str,
+    #[serde(serialize_with = "name")]
+    pub kind: WarningKind,
     pub tensor: Option<String>,
     pub offset: Option<u64>,
     pub text: String,
@@ -58,6 +59,10 @@ impl WarningRow {
 
 impl From<Warning> for WarningRow {
     fn from(Warning { kind, tensor, offset, text, .. }: Warning) -> Self {
-        Self { kind: kind.name(), tensor, offset, text }
+        Self { kind, tensor, offset, text }
     }
+}
+
+fn name<S: Serializer>(kind: &WarningKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.name())
 }

@@ -17,6 +17,28 @@ fn reports_problems() {
 }
 
 #[test]
+fn damage_that_costs_a_tensor_is_a_problem() {
+    let session = Session::new();
+    let cases = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/cases");
+    for (file, name) in
+        [("ptd-damaged/segment_short.ptd", "short.ptd"), ("ptd-damaged/sizes_more_than_segment.ptd", "sizes.ptd")]
+    {
+        std::fs::copy(cases.join(file), session.path(name)).unwrap();
+    }
+    insta::assert_snapshot!(session.transcript(&[
+        "verify short.ptd sizes.ptd",
+        "verify --json short.ptd",
+        "ls short.ptd",
+        "show short.ptd b",
+        "show short.ptd w",
+        "convert short.ptd left.safetensors",
+        "convert short.ptd left.safetensors --lossy",
+        "ls left.safetensors",
+        "codegen short.ptd",
+    ]));
+}
+
+#[test]
 fn checks_payloads_on_request() {
     let session = Session::new();
     let bools: TensorMap = [("0", Tensor::from_slice(&[true; 9], [9]).unwrap())].into_iter().collect();

@@ -61,8 +61,8 @@ fn check_length(file: &mut dyn ReadAt, end: u64) -> Result<()> {
 #[derive(Debug)]
 pub(super) struct FlatbufferContents {
     pub(super) metadata: Metadata,
-    /// A warning about unreadable tensors.
-    odd: Option<Warning>,
+    /// A warning about segments longer than their tensors.
+    longer: Option<Warning>,
     /// Some tensor with bytes begins before the end of an earlier one.
     goes_back: bool,
     /// The first name with a NUL.
@@ -99,7 +99,7 @@ impl FlatbufferContents {
             let text = format!("ExecuTorch's C++ cannot find `{}`, a name with NUL in it", Short(&escaped));
             warnings.push(Warning::new(WarningKind::Name, text).in_tensor(name.as_str()));
         }
-        warnings.extend(self.odd.clone());
+        warnings.extend(self.longer.clone());
         warnings.extend(trailing_bytes(self.end_of_tensors, len));
         FileMetadata {
             version: Some(version.to_owned()),
@@ -183,9 +183,8 @@ struct FlatbufferParser<'a> {
     goes_back: bool,
     /// The most recent headers of tensors with a whole segment.
     last: LastHeaders<StoredHeader<'a>>,
-    /// The number of tensors whose length differs from their segment's, and a warning about the first.
-    of_another_length: usize,
-    odd: Option<Warning>,
+    /// The number of segments longer than their tensors, and a warning about the first.
+    longer: (usize, Option<Warning>),
 }
 
 /// The header of a tensor with a whole segment, as stored.
@@ -259,8 +258,7 @@ impl<'a> FlatbufferParser<'a> {
             end_of_bytes: 0,
             goes_back: false,
             last: LastHeaders::default(),
-            of_another_length: 0,
-            odd: None,
+            longer: (0, None),
         }
     }
 
@@ -436,7 +434,7 @@ impl<'a> FlatbufferParser<'a> {
         let range = match found.place {
             SegmentPart::Whole if info.check_payload(segment_bytes).is_err() => {
                 let (name, range) = (found.table.string(found.name)?.unwrap_or_default(), segment.clone());
-                return Ok((ReadHeader::New(self.of_another_length(name, &info, segment_bytes)), range));
+                return Ok(self.in_segment_of_another_length(name, info, range));
             }
             SegmentPart::Whole => {
                 let range = segment.clone();
@@ -465,20 +463,29 @@ impl<'a> FlatbufferParser<'a> {
         Ok((ReadHeader::New(info), range))
     }
 
-    /// Returns an unknown tensor in place of one whose length differs from its segment's. The remaining tensors can be
-    /// read.
-    fn of_another_length(&mut self, name: &str, info: &TensorInfo, segment_bytes: u64) -> TensorInfo {
-        let takes = info.payload_bytes().unwrap_or(usize::MAX);
-        self.of_another_length += 1;
-        if self.of_another_length == 1 {
-            let text = format!(
-                "`{}` cannot be read, as its segment has {segment_bytes} bytes, but {info} takes {takes}",
-                Short(name)
-            );
-            self.odd = Some(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name));
+    /// Returns a tensor whose length differs from its segment's. As in ExecuTorch, a longer segment begins with the
+    /// elements. A shorter one costs its tensor, and the others can be read.
+    fn in_segment_of_another_length(
+        &mut self,
+        name: &str,
+        info: TensorInfo,
+        segment: Range<u64>,
+    ) -> (ReadHeader, Range<u64>) {
+        let has = segment.end - segment.start;
+        if let Some(takes) = info.payload_bytes().map(|bytes| bytes as u64).filter(|takes| *takes < has) {
+            self.longer.0 += 1;
+            self.longer.1.get_or_insert_with(|| {
+                let rest = has - takes;
+                let text = format!(
+                    "the segment of `{}` has {has} bytes, but {info} takes the first {takes}; the last {rest} belong to nothing",
+                    Short(name)
+                );
+                Warning::new(WarningKind::TrailingBytes, text).in_tensor(name).at(segment.start + takes)
+            });
+            return (ReadHeader::New(info), segment.start..segment.start + takes);
         }
-        let bytes = usize::try_from(segment_bytes).unwrap_or(usize::MAX);
-        TensorInfo::unknown_in("", &format!("{}, of another length", info.dtype), &[], info.shape.clone(), bytes)
+        let bytes = usize::try_from(has).unwrap_or(usize::MAX);
+        (ReadHeader::New(TensorInfo::damaged(info.dtype, info.shape, bytes)), segment)
     }
 
     /// Returns the dtype, shape and layout of a tensor from the fields of a table, starting with `first`.
@@ -528,9 +535,6 @@ impl<'a> FlatbufferParser<'a> {
                 TensorInfo::unknown_in(FORMAT.name, &scalar_type.to_string(), &stored, shape, bytes)
             }
         };
-        if info.payload_bytes().is_none() {
-            return Err(too_large(&info));
-        }
         Ok(info)
     }
 
@@ -553,15 +557,13 @@ impl<'a> FlatbufferParser<'a> {
         }
         let metadata = Metadata { version, schema_version, tensor_alignment, segments, compatibility };
         let end_of_tensors = if index.pushed() == 0 { begin } else { end };
-        let mut odd = self.odd;
-        if let Some(warning) = &mut odd
-            && self.of_another_length > 1
-        {
-            warning.text += &format!("; there are {} such tensors", self.of_another_length);
+        let (count, mut longer) = self.longer;
+        if let Some(warning) = longer.as_mut().filter(|_| count > 1) {
+            warning.text += &format!("; there are {count} such segments");
         }
         Ok(FlatbufferContents {
             metadata,
-            odd,
+            longer,
             goes_back: self.goes_back,
             name_with_nul: index.names().find_byte(0).map(str::to_owned),
             end,
@@ -590,7 +592,8 @@ fn too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
-/// Checks that any two tensors have either the same bytes or none in common.
+/// Checks that any two tensors have either the same bytes or none in common, or begin at the same byte: of a segment that
+/// several tensors share, each has the first bytes.
 fn check_overlaps(index: &Index) -> Result<()> {
     let range = |i: usize| index.entry(i).range();
     let key = |i: usize| (range(i).start, range(i).end);
@@ -599,7 +602,8 @@ fn check_overlaps(index: &Index) -> Result<()> {
         if range(i).is_empty() || last.is_some_and(|before| range(before) == range(i)) {
             continue;
         }
-        if let Some(before) = last.filter(|before| range(i).start < range(*before).end) {
+        let is_inside = |before: &usize| range(i).start > range(*before).start && range(i).start < range(*before).end;
+        if let Some(before) = last.filter(is_inside) {
             let kind = ErrorKind::Overlap { other: index.label(before), range: range(before) };
             return Err(Error::new(kind).in_tensor(index.label(i)).at(range(i).start));
         }

@@ -16,11 +16,15 @@ pub(crate) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Refuses to read elements of an unknown dtype.
+    /// Refuses to read elements of an unknown dtype, or of a damaged tensor.
     #[inline]
     pub(crate) fn check_known(&self) -> Result<(), ErrorKind> {
         match self.info.unknown_dtype() {
             None => Ok(()),
+            Some(_) if self.info.is_damaged() => {
+                let info = Box::new(TensorInfo::new(self.info.dtype, self.info.shape.clone()));
+                Err(ErrorKind::InvalidTensor(InvalidTensor::Length { found: self.payload_bytes(), info }))
+            }
             Some(tag) => Err(ErrorKind::Unsupported {
                 what: format!("read elements of dtype {tag}"),
                 instead: "it is unknown; `Tensor` and `TensorMap` hold the bytes".to_owned(),

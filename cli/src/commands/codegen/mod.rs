@@ -113,8 +113,7 @@ impl Codegen {
         let unknown = file.tensors().filter(is_left_out);
         let unknown: Vec<String> = unknown.map(|tensor| escape(tensor.name()).into_owned()).collect();
         if !unknown.is_empty() {
-            let noun = if unknown.len() == 1 { "a tensor of unknown dtype" } else { "tensors of unknown dtypes" };
-            docs.extend([String::new(), format!("Without {}, {noun}.", quoted(&unknown))]);
+            docs.extend([String::new(), format!("Without {}, whose elements cannot be read.", quoted(&unknown))]);
         }
         let chosen = file.tensors().filter(is_chosen).count();
         self.filter.expect_some(chosen)?;

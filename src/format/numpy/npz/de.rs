@@ -96,7 +96,11 @@ fn read_named(
         let is_known = names.is_none_or(|names| names.keeps(&name, count - 1));
         if !is_known || path.starts_with(MACOS) {
             if is_known {
-                reader.warn(name.text(), format!("`{}` is left out: macOS made it", Short(name.text())));
+                reader.warn(
+                    WarningKind::LeftOut,
+                    name.text(),
+                    format!("`{}` is left out: macOS made it", Short(name.text())),
+                );
             }
             ranges.push(reader.place(&record, &name)?, None);
             continue;
@@ -201,7 +205,7 @@ impl MemberReader<'_, '_> {
                 let label = if full { name.text() } else { name.tensor() };
                 let how = if record.flags().is_encrypted() { "" } else { "compressed with " };
                 let text = format!("the elements of `{}` cannot be read: the member is {how}{reason}", Short(label));
-                self.warn(label, text);
+                self.warn(WarningKind::LeftOut, label, text);
                 index.push(Some(label), unread(&reason, &range), range.clone())?;
                 return Ok(name.array().is_some());
             }
@@ -243,7 +247,9 @@ impl MemberReader<'_, '_> {
             Ok(header) => header,
             Err(error) => {
                 let text = format!("the elements of `{}` cannot be read: {error}", Short(label));
-                self.warn(label, text);
+                // A version or a length may be that of a newer numpy.
+                let is_damaged = matches!(error, ErrorKind::Malformed { .. });
+                self.warn(if is_damaged { WarningKind::Damaged } else { WarningKind::LeftOut }, label, text);
                 return Ok(Some((unread("array", &range), range, None)));
             }
         };
@@ -255,11 +261,11 @@ impl MemberReader<'_, '_> {
         Ok(Some((header.info, start..range.end, Some(codec(contents, header.big_endian, header.len)))))
     }
 
-    fn warn(&mut self, name: &str, text: String) {
+    fn warn(&mut self, kind: WarningKind, name: &str, text: String) {
         /// The most warnings.
         const MOST: usize = 16;
         if self.warnings.len() < MOST {
-            self.warnings.push(Warning::new(WarningKind::LeftOut, text).in_tensor(name));
+            self.warnings.push(Warning::new(kind, text).in_tensor(name));
         }
     }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use tensorfile::{Category, File};
 
 const MAX: [u8; 8] = [0xff; 8];
 
@@ -343,11 +344,11 @@ fn flat(name: u32, entries: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_segment_of_another_length_costs_its_tensor() {
+fn a_segment_that_is_too_short_costs_its_tensor() {
     let whole = OpenOptions::new().from_bytes(hex(FT01)).unwrap();
     for (changes, shape, takes) in [
-        // Two elements of three, and more than there is memory.
-        (&[(0x13c, &[2][..])][..], "i16[1, 2]", "4"),
+        // Four elements instead of three, more than there is memory, and more than can be addressed.
+        (&[(0x13c, &[4][..])][..], "i16[1, 4]", "8"),
         (
             &[(0x138, &[0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f])],
             "i16[2147483647, 2147483647]",
@@ -356,21 +357,42 @@ fn a_segment_of_another_length_costs_its_tensor() {
     ] {
         let file = OpenOptions::new().from_bytes(with(FT01, changes)).unwrap();
         assert_eq!(file.len(), whole.len());
-        let metadata = file.metadata().unwrap();
-        let text = format!("`w` cannot be read, as its segment has 6 bytes, but {shape} takes {takes}");
-        let expected = [(WarningKind::UnknownDtype, Some("w"), text.as_str())];
-        let found = metadata.warnings.iter().map(|warning| (warning.kind, warning.tensor.as_deref(), &*warning.text));
-        // The next one is that of every unknown dtype.
-        assert_eq!(found.take(1).collect::<Vec<_>>(), expected);
+        let warnings = file.metadata().unwrap().warnings;
+        let text = format!("`w` cannot be read, as the file has 6 bytes of it, but {shape} takes {takes}");
+        let found = warnings.iter().map(|warning| (warning.kind, warning.tensor.as_deref(), &*warning.text));
+        assert_eq!(found.collect::<Vec<_>>(), [(WarningKind::Damaged, Some("w"), text.as_str())]);
         for tensor in file.tensors() {
             if tensor.name() != "w" {
                 assert_eq!(tensor.read().unwrap(), whole.tensor(tensor.name()).unwrap());
                 continue;
             }
-            assert_eq!(tensor.info().unknown_dtype(), Some("i16, of another length"));
-            // Its bytes are there, but no format takes it.
+            let info = tensor.info();
+            assert!(info.is_damaged());
+            assert_eq!((info.dtype, info.to_string()), (Dtype::I16, format!("{shape}, damaged")));
+            // Its bytes are there, but nothing reads elements, and no format takes it.
             assert_eq!(tensor.payload_bytes(), 6);
+            let error = tensor.load::<ndarray::ArrayD<i16>>().unwrap_err();
+            assert_eq!(error.category(), Category::File);
+            let expected = format!("ptd: tensor `w`: payload is 6 bytes, but {shape} takes {takes} (at byte");
+            assert!(error.to_string().starts_with(&expected), "{error}");
             assert!(message(ptd::FORMAT.to_vec(&file, &WriteOptions::new())).contains("leave the tensor out"));
         }
     }
+}
+
+/// ExecuTorch's own writers and readers let it pass.
+#[test]
+fn a_segment_that_is_too_long_begins_with_the_elements() {
+    let whole = OpenOptions::new().from_bytes(hex(FT01)).unwrap();
+    let file = OpenOptions::new().from_bytes(with(FT01, &[(0x13c, &[2])])).unwrap();
+    let (found, all) = (file.tensor("w").unwrap(), whole.tensor("w").unwrap());
+    assert_eq!(found.info().to_string(), "i16[1, 2]");
+    assert_eq!(found.as_bytes(), &all.as_bytes()[..4]);
+    let warnings = file.warnings().unwrap();
+    let found = warnings.iter().map(|warning| (warning.kind, warning.tensor.as_deref(), &*warning.text));
+    let text = "the segment of `w` has 6 bytes, but i16[1, 2] takes the first 4; the last 2 belong to nothing";
+    assert_eq!(found.collect::<Vec<_>>(), [(WarningKind::TrailingBytes, Some("w"), text)]);
+    let copy = File::from_bytes(ptd::FORMAT.to_vec(&file, &WriteOptions::new()).unwrap()).unwrap();
+    assert!(copy.warnings().unwrap().is_empty());
+    assert_eq!(copy.tensor("w").unwrap().as_bytes(), &all.as_bytes()[..4]);
 }
