@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use serde::Serialize;
 use tensorfile::Format;
 use tensorfile::file::{atomic, list_objects, remove_object, shown_url};
 
-use super::part::path_in;
+use super::part::{check_bytes, path_in};
 use super::{Part, refused};
 use crate::error::{Error, Result};
 use crate::wids::{WidsShard, wids_index};
@@ -32,6 +36,9 @@ pub struct Committed {
 /// Of tensors, the index is `model.FORMAT.index.json`, which [`File::open`](tensorfile::File::open) opens as one file. Of
 /// samples, it is `index.json`, in the format of Python's `wids`; [`Shards::from_locations`](crate::Shards::from_locations)
 /// takes the [files](Committed::files).
+///
+/// All files are read, and their lengths and digests compared with those of `parts`, so that nothing that was cut or changed
+/// after it was written is committed.
 ///
 /// The order of `parts` is of no matter. A part that is there twice with one digest is counted once. The files of lost
 /// attempts are removed at the end. Calling it again does the same again. The folder may be one of a store, such as
@@ -59,7 +66,8 @@ pub struct Committed {
 /// # Errors
 ///
 /// - [`ErrorKind::Message`](tensorfile::ErrorKind::Message): a split is missing, is there twice with different digests, or
-///   is of another plan; a file is missing, or the folder has one of another job; or two parts have a tensor of one name.
+///   is of another plan; a file is missing, or has other bytes than were written, or the folder has one of another job; or two
+///   parts have a tensor of one name. The index is not written then.
 /// - [`ErrorKind::Io`](tensorfile::ErrorKind::Io): reading or writing the folder failed.
 pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -> Result<Committed> {
     let folder = folder.as_ref();
@@ -67,6 +75,7 @@ pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -
     let parts = complete(parts.into_iter().collect()).map_err(in_folder)?;
     let Listing { files, attempts } = Listing::read(folder).map_err(in_folder)?;
     check(&parts, files).map_err(in_folder)?;
+    check_bytes_of(&parts, folder).map_err(in_folder)?;
 
     let (name, json) = index(&parts).map_err(in_folder)?;
     let path = path_in(folder, &name);
@@ -165,6 +174,34 @@ fn check(parts: &[Part], mut files: HashSet<String>) -> Result<()> {
     }
     match files.into_iter().min() {
         Some(other) => Err(refused(format!("the file `{}` is not of this job; remove it", other.escape_debug()))),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the files have the bytes that were written, in threads. Returns the error of the first that has not.
+fn check_bytes_of(parts: &[Part], folder: &Path) -> Result<()> {
+    /// A thread waits for a server, or for a disk.
+    const MOST: usize = 8;
+
+    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST);
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, Error)>));
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(i) else { return };
+            if let Err(error) = check_bytes(part, folder) {
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(first, _)| i < *first) {
+                    *failed = Some((i, error));
+                }
+                // Those before it are being checked.
+                next.store(parts.len(), Ordering::Relaxed);
+            }
+        }
+    };
+    thread::scope(|scope| (0..threads.min(parts.len())).for_each(|_| drop(scope.spawn(work))));
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
         None => Ok(()),
     }
 }

@@ -227,7 +227,7 @@ impl PartWriter {
 /// Compares a part that could not be put in its place with the file that another attempt wrote.
 fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     match digest_of(path, part.bytes) {
-        Ok(Some(digest)) if digest == part.digest => Ok(()),
+        Ok(found) if found == (part.bytes, Some(part.digest)) => Ok(()),
         Ok(_) if error.is_existing() => {
             let message =
                 "an earlier attempt or another job wrote other bytes; remove the file if it is of another job";
@@ -237,15 +237,30 @@ fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     }
 }
 
-/// Returns the digest of the bytes of a file or an object, if it has this length.
-fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
+/// Returns the length and the digest of a file or an object.
+fn digest_of(path: &Path, expected: u64) -> Result<(u64, Option<Digest>)> {
     let container = Container::open(path)?;
-    if container.len() != bytes {
-        return Ok(None);
+    let len = container.len();
+    if len != expected {
+        return Ok((len, None));
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(ContainerReader::new(container, shown_url(path).is_some()))?;
-    Ok(Some(Digest(*hasher.finalize().as_bytes())))
+    Ok((len, Some(Digest(*hasher.finalize().as_bytes()))))
+}
+
+/// Checks that a file in its place has the bytes that were written.
+pub(super) fn check_bytes(part: &Part, folder: &Path) -> Result<()> {
+    let Some(file) = &part.file else { return Ok(()) };
+    let path = path_in(folder, file);
+    let found = match digest_of(&path, part.bytes).map_err(|error| error.in_shard(&path.to_string_lossy()))? {
+        (_, Some(digest)) if digest == part.digest => return Ok(()),
+        (len, None) => format!("it has {len} bytes instead of {}", part.bytes),
+        (_, Some(_)) => "it has other bytes".to_owned(),
+    };
+    let (file, number) = (file.escape_debug(), part.number);
+    let advice = "remove it, and write the split again";
+    Err(refused(format!("the file `{file}` of split {number} changed after it was written: {found}; {advice}")))
 }
 
 /// Returns the path or URL of a file in a folder.

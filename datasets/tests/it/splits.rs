@@ -436,6 +436,22 @@ fn commit_refuses_what_is_not_every_split_once() {
     let error = commit(job.path("out"), parts.clone()).unwrap_err();
     assert_eq!(job.message(&error), "out: the file `part-00001-of-00003.tar` of split 1 is missing");
     fs::rename(job.path("out/gone.tar"), job.path("out/part-00001-of-00003.tar")).unwrap();
+    // Those that were cut or changed after they were written.
+    let path = job.path("out/part-00002-of-00003.tar");
+    let bytes = fs::read(&path).unwrap();
+    let mut changed = bytes.clone();
+    changed[600] ^= 1;
+    for (bytes, found) in [
+        (&bytes[..1024], format!("it has 1024 bytes instead of {}", bytes.len())),
+        (&changed, "it has other bytes".to_owned()),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let error = commit(job.path("out"), parts.clone()).unwrap_err();
+        let expected = "the file `part-00002-of-00003.tar` of split 2 changed after it was written";
+        assert_eq!(job.message(&error), format!("out: {expected}: {found}; remove it, and write the split again"));
+        assert!(!Path::new(&job.path("out/index.json")).exists());
+    }
+    fs::write(&path, bytes).unwrap();
     let again = twice(&|_| ());
     assert_eq!(commit(job.path("out"), again).unwrap().rows, 6, "the same part twice is counted once");
 }
