@@ -1,6 +1,7 @@
 //! Iterators over samples that can stop and go on in another process.
 
 use serde::{Deserialize, Serialize};
+use tensorfile::ErrorKind;
 
 use crate::error::Result;
 use crate::sample::Sample;
@@ -58,8 +59,8 @@ pub trait Resume: Iterator<Item = Result<Sample>> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if the state is one of other shards, and errors of reading
-    /// them.
+    /// [`ErrorKind::Message`] if the state is one of other shards, or is one of a shuffle and these are not shuffled, or the
+    /// other way round; and errors of reading them.
     fn resume(&mut self, state: &State) -> Result<()>;
 
     /// Returns whether [`state`](Self::state) is as small as a position.
@@ -74,6 +75,12 @@ impl Resume for Shards {
     }
 
     fn resume(&mut self, state: &State) -> Result<()> {
+        if state.random.is_some() {
+            let buffer = state.buffer.len();
+            let message =
+                format!("the state is one of a shuffle, whose buffer has {buffer} samples; shuffle these shards too");
+            return Err(ErrorKind::Message(message).into());
+        }
         self.resume_at(&state.position)?;
         skip(self, state.returned)
     }

@@ -99,6 +99,12 @@ fn every_iterator_goes_on_from_its_state() {
     assert_eq!(others.to_string(), format!("the state is one of other shards: `{}` is not among them", paths[0]));
     let none = open().shuffle(8, 1).resume(&batches.state()).unwrap_err();
     assert_eq!(none.to_string(), "the state is not one of a shuffle");
+    // Its buffer would be lost.
+    let mut shuffled = open().shuffle(8, 1);
+    shuffled.next().unwrap().unwrap();
+    let lost = open().resume(&shuffled.state()).unwrap_err();
+    let expected = "the state is one of a shuffle, whose buffer has 7 samples; shuffle these shards too";
+    assert_eq!(lost.to_string(), expected);
 }
 
 #[test]
