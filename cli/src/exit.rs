@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use tensorfile::{Category, Error, ErrorKind};
+use tensorfile_datasets::TAR;
 
 use crate::args::display_name;
 use crate::output;
@@ -150,6 +151,11 @@ impl Failure {
         }
         let code = Self::code_of(error.category());
         let mut message = in_own_words(&format_args!("{:#}", error.without_path()));
+        if let ErrorKind::UnknownFormat { formats, .. } = error.kind() {
+            // A shard is a file of the program, and of another crate than the library.
+            let formats = formats.join(", ");
+            message = message.replacen(&formats, &format!("{formats}, {}", TAR.name), 1);
+        }
         if error.kind().limits_field().is_some() {
             message += "; --max-memory raises it";
         }

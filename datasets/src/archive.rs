@@ -4,14 +4,18 @@
 //! header on. What it leaves open is decided here:
 //!
 //! - Headers before a member, with their long names and PAX blocks, are at most [`LONGEST_HEAD`]: it reads them whole.
-//! - Sparse files, hard links, devices and unknown types are refused. Directories, symbolic links and pipes are skipped.
-//! - Where readers disagree about a header, it is refused: malformed or repeated PAX records, a size that is not plain
-//!   octal or base-256, a name with NUL, and entries without data that state a size. So nobody sees other members here than
-//!   GNU tar, bsdtar and Python's `tarfile` see.
+//! - Sparse files, hard links, devices and unknown types are refused, and so are names that are not UTF-8, or that readers
+//!   take for different ones. The next header is found all the same. Directories, symbolic links, pipes and the labels of
+//!   volumes are skipped.
+//! - Where readers disagree about the place of the next header, the archive is refused: malformed or repeated PAX records, a
+//!   size that is not plain octal or base-256, and entries without data that state a size. So nobody sees other members here
+//!   than GNU tar, bsdtar and Python's `tarfile` see.
+//! - Checksums of signed bytes are taken, as of Solaris and old versions of GNU tar, and so are labels without a size.
+//! - An archive ends at its first block of zeros. What follows is left out, with a warning.
 
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
-use tar::{Archive, Entry, EntryType};
+use tar::{Archive, Entry, EntryType, Header};
 use tensorfile::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -28,6 +32,22 @@ pub(crate) const IN_PADDING: &str = "the shard ends inside the padding after a m
 /// The message for a key whose files are not next to each other, as of `tar -c` in the order of a folder.
 pub(crate) const COMES_BACK: &str = "comes back after another; pack the files in order, as `tar --sort=name` does";
 
+/// The warning of an archive without its end.
+pub(crate) const NO_END: &str =
+    "the archive has no blocks of zeros at its end: it may be cut, so that samples are missing";
+
+/// Returns the warning of bytes after the end of an archive.
+pub(crate) fn goes_on(end: u64) -> String {
+    format!(
+        "the archive ends at byte {end}, and bytes after that are left out; archives that `cat` joined are unpacked by \
+         `tar --ignore-zeros`"
+    )
+}
+
+/// The most bytes after the end of an archive that are compared with zeros: programs pad archives to 10 KiB, and some to a
+/// megabyte.
+pub(crate) const LONGEST_END: u64 = 16 << 20;
+
 /// The size of the blocks of an archive.
 pub(crate) const BLOCK: u64 = 512;
 
@@ -36,6 +56,8 @@ pub(crate) const BLOCK: u64 = 512;
 pub(crate) struct Head {
     /// The path, if it is a file.
     pub(crate) path: Option<String>,
+    /// The reason that the file is refused.
+    pub(crate) refused: Option<String>,
     /// The number of bytes of the headers.
     pub(crate) len: u64,
     /// The number of bytes of the data.
@@ -57,43 +79,97 @@ impl Head {
     }
 }
 
-/// Reads the headers at the beginning of bytes of an archive. Returns `None` at its end.
-pub(crate) fn head_of(bytes: &[u8]) -> Result<Option<Head>> {
+/// What is at a place of an archive.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Member(Head),
+    /// A block of zeros.
+    End,
+    /// No more bytes.
+    Nothing,
+}
+
+/// Reads the headers at the beginning of bytes of an archive.
+pub(crate) fn head_of(bytes: &[u8]) -> Result<Next> {
     head_at(Cursor::new(bytes), bytes.len() as u64)
 }
 
 /// Reads the headers at the beginning of `len` bytes of an archive, which are read there only.
-pub(crate) fn head_at(reader: impl Read + Seek, len: u64) -> Result<Option<Head>> {
-    let mut archive = Archive::new(Bounded { reader, offset: 0, end: len.min(LONGEST_HEAD) });
+pub(crate) fn head_at(reader: impl Read + Seek, len: u64) -> Result<Next> {
+    let mut archive = Archive::new(Blocks::new(reader, len.min(LONGEST_HEAD)));
     let entry = archive.entries_with_seek()?.next();
     let found = head(entry);
-    let is_cut = len > LONGEST_HEAD && archive.into_inner().is_passed();
-    found.map_err(|error| explain(error, is_cut))
+    let blocks = archive.into_inner();
+    let is_cut = len > LONGEST_HEAD && blocks.offset >= blocks.end;
+    found.map(|head| blocks.next(head)).map_err(|error| explain(error, is_cut))
 }
 
-/// A reader that ends early.
-struct Bounded<R> {
+/// Reads the headers at the beginning of a stream, and leaves it at the data. The stream is not empty if it `has_begun`.
+pub(crate) fn read_head(reader: &mut dyn Read, has_begun: bool) -> Result<Next> {
+    let mut archive = Archive::new(Blocks::new(reader, LONGEST_HEAD));
+    let found = archive.entries()?.next().map_or(Ok(None), |entry| head(Some(entry)));
+    let blocks = archive.into_inner();
+    if matches!(found, Ok(None)) && blocks.offset == 0 && !has_begun {
+        return Err(Error::malformed(EMPTY));
+    }
+    let is_cut = blocks.offset >= blocks.end;
+    found.map(|head| blocks.next(head)).map_err(|error| explain(error, is_cut))
+}
+
+/// The blocks before the data of a member: headers, and the long names and PAX records that some of them have as data.
+/// Headers are changed to a form that the crate `tar` reads.
+struct Blocks<R> {
     reader: R,
     offset: u64,
     end: u64,
+    /// The offset of the next header. There is none after that of the member.
+    header: Option<u64>,
 }
 
-impl<R> Bounded<R> {
-    /// Returns whether all was read, or passed over.
-    fn is_passed(&self) -> bool {
-        self.offset >= self.end
+impl<R> Blocks<R> {
+    fn new(reader: R, end: u64) -> Self {
+        Self { reader, offset: 0, end, header: Some(0) }
+    }
+
+    /// Returns what was found.
+    fn next(&self, head: Option<Head>) -> Next {
+        match head {
+            // The headers of an old sparse file go on after its first one.
+            Some(head) if head.len == 0 => Next::Member(Head { len: self.offset, ..head }),
+            Some(head) => Next::Member(head),
+            None if self.offset > 0 => Next::End,
+            None => Next::Nothing,
+        }
     }
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Blocks<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let read = (&mut self.reader).take(self.end.saturating_sub(self.offset)).read(bytes)?;
+        let left = usize::try_from(self.end.saturating_sub(self.offset)).unwrap_or(usize::MAX);
+        let most = left.min(bytes.len());
+        let bytes = &mut bytes[..most];
+        let (is_header, mut read) = (self.header == Some(self.offset) && bytes.len() as u64 == BLOCK, 0);
+        loop {
+            match self.reader.read(&mut bytes[read..]) {
+                Ok(0) => break,
+                Ok(now) => read += now,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            }
+            if !is_header || read == bytes.len() {
+                break;
+            }
+        }
         self.offset += read as u64;
+        if is_header && read == bytes.len() {
+            mend(bytes);
+            self.header = after_extension(bytes).and_then(|len| self.offset.checked_add(len));
+        }
         Ok(read)
     }
 }
 
-impl<R: Seek> Seek for Bounded<R> {
+impl<R: Seek> Seek for Blocks<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         // The headers before the first member are not passed by: they are read.
         self.offset = self.reader.seek(to)?;
@@ -101,16 +177,50 @@ impl<R: Seek> Seek for Bounded<R> {
     }
 }
 
-/// Reads the headers at the beginning of a stream, and leaves it at the data. The stream is not empty if it `has_begun`.
-pub(crate) fn read_head(reader: &mut dyn Read, has_begun: bool) -> Result<Option<Head>> {
-    let mut archive = Archive::new(reader.take(LONGEST_HEAD));
-    let found = archive.entries()?.next().map_or(Ok(None), |entry| head(Some(entry)));
-    let left = archive.into_inner().limit();
-    if matches!(found, Ok(None)) && left == LONGEST_HEAD && !has_begun {
-        return Err(Error::malformed(EMPTY));
-    }
-    found.map_err(|error| explain(error, left == 0))
+/// Returns the length of the data of a header that describes the next member.
+fn after_extension(block: &[u8]) -> Option<u64> {
+    let header = Header::from_byte_slice(block);
+    let kind = header.entry_type();
+    let is_extension = kind.is_gnu_longname() || kind.is_gnu_longlink() || kind.is_pax_local_extensions();
+    is_extension.then(|| header.entry_size().ok()?.checked_next_multiple_of(BLOCK)).flatten()
 }
+
+/// Returns whether a block is a header, by its checksum.
+pub(crate) fn is_header(block: &[u8]) -> bool {
+    block.len() as u64 == BLOCK && {
+        let (stored, unsigned, signed) = sums(block);
+        stored.is_some_and(|stored| stored == unsigned || stored == signed)
+    }
+}
+
+/// Changes a header with a checksum of signed bytes, and that of a label without a size.
+fn mend(block: &mut [u8]) {
+    let (stored, unsigned, signed) = sums(block);
+    let is_label = block[156] == LABEL && block[124..136].iter().all(|byte| matches!(byte, 0 | b' '));
+    let is_valid = stored.is_some_and(|stored| stored == unsigned || stored == signed);
+    if !is_valid || !is_label && stored == Some(unsigned) {
+        return;
+    }
+    if is_label {
+        block[124..136].copy_from_slice(b"00000000000\0");
+    }
+    let (_, sum, _) = sums(block);
+    block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+}
+
+/// Returns the checksum of a header, and its sums of bytes, unsigned and signed.
+fn sums(block: &[u8]) -> (Option<i64>, i64, i64) {
+    let stored = Header::from_byte_slice(block).cksum().ok().map(i64::from);
+    let spaces = 8 * i64::from(b' ');
+    let bytes = || block[..148].iter().chain(&block[156..]);
+    let unsigned = bytes().map(|byte| i64::from(*byte)).sum::<i64>() + spaces;
+    let signed = bytes().map(|byte| i64::from(byte.cast_signed())).sum::<i64>() + spaces;
+    (stored, unsigned, signed)
+}
+
+/// The type of the label of a volume, and of a folder with the names of its files.
+const LABEL: u8 = b'V';
+const LISTED_FOLDER: u8 = b'D';
 
 /// Returns the error of the crate `tar`, which knows kinds by their messages only.
 fn explain(error: Error, is_cut: bool) -> Error {
@@ -140,59 +250,89 @@ fn explain(error: Error, is_cut: bool) -> Error {
 
 fn head<R: Read>(entry: Option<io::Result<Entry<'_, R>>>) -> Result<Option<Head>> {
     let Some(mut entry) = entry.transpose()? else { return Ok(None) };
-    let (kind, len, size) = (entry.header().entry_type(), entry.raw_file_position(), entry.size());
-    check_header(&entry)?;
-    check_records(&mut entry)?;
-    let path = String::from_utf8(entry.path_bytes().into_owned())
-        .map_err(|error| Error::malformed(format!("the name `{}` is not UTF-8", error.as_bytes().escape_ascii())))?;
-    let refuse = |what: &str| Err(Error::malformed(format!("`{}` is {what}", path.escape_debug())));
-    if path.contains('\0') {
-        return refuse("a name with NUL, which readers take for different names");
-    }
-    let is_file = match kind {
-        EntryType::Regular | EntryType::Continuous => !path.ends_with('/'),
-        EntryType::Directory | EntryType::Symlink | EntryType::Fifo | EntryType::XGlobalHeader => false,
-        EntryType::Link => return refuse("a hard link, which is not read"),
-        EntryType::Char | EntryType::Block => return refuse("a device, which is not read"),
-        EntryType::GNUSparse => return refuse("a sparse file, which is not read"),
-        other => return refuse(&format!("of the type `{}`, which is not read", other.as_byte().escape_ascii())),
+    let (kind, size) = (entry.header().entry_type(), entry.size());
+    check_size(&entry)?;
+    let records = check_records(&mut entry)?;
+    let bytes = records.path.unwrap_or_else(|| entry.path_bytes().into_owned());
+    let (path, not_utf8) = match String::from_utf8(bytes) {
+        Ok(path) => (path, None),
+        Err(error) => {
+            let path = error.as_bytes().escape_ascii().to_string();
+            (path.clone(), Some(format!("the name `{path}` is not UTF-8")))
+        }
     };
-    if !is_file && kind != EntryType::XGlobalHeader && size > 0 {
-        return refuse(&format!("not a file, but states {size} bytes of data"));
+    let is = |what: &str| format!("`{}` is {what}", path.escape_debug());
+    let (is_file, wrong) = match (kind, kind.as_byte()) {
+        (EntryType::Regular | EntryType::Continuous, _) => (!path.ends_with('/'), None),
+        (EntryType::Directory | EntryType::Symlink | EntryType::Fifo | EntryType::XGlobalHeader, _) => (false, None),
+        (_, LABEL | LISTED_FOLDER) => (false, None),
+        (EntryType::Link, _) => (true, Some(is("a hard link, which is not read"))),
+        (EntryType::Char | EntryType::Block, _) => (true, Some(is("a device, which is not read"))),
+        (EntryType::GNUSparse, _) => (true, Some(is("a sparse file, which is not read"))),
+        (_, other) => (true, Some(is(&format!("of the type `{}`, which is not read", [other].escape_ascii())))),
+    };
+    // Readers disagree on whether these have data.
+    let has_no_data = match kind {
+        EntryType::XGlobalHeader => false,
+        EntryType::Link | EntryType::Char | EntryType::Block => true,
+        other => !is_file && other.as_byte() != LISTED_FOLDER,
+    };
+    if has_no_data && size > 0 {
+        return Err(Error::malformed(is(&format!("not a file, but states {size} bytes of data"))));
     }
-    Ok(Some(Head { path: is_file.then_some(path), len, size }))
+    let nul = path.contains('\0').then(|| is("a name with NUL, which readers take for different names"));
+    let refused = wrong.or(not_utf8).or(nul).or(records.refused).or_else(|| prefix_of(&entry).map(str::to_owned));
+    let (len, size) = match kind {
+        // The size of `tar` is that of the file with its holes, and its place in the archive comes before more headers.
+        EntryType::GNUSparse => (0, entry.header().entry_size()?),
+        _ => (entry.raw_file_position(), size),
+    };
+    Ok(Some(Head { refused: refused.filter(|_| is_file), path: is_file.then_some(path), len, size }))
 }
 
-/// Refuses fields that readers parse in different ways.
-fn check_header<R: Read>(entry: &Entry<'_, R>) -> Result<()> {
-    let header = entry.header();
-    let size = &header.as_old().size;
+/// Refuses a size that readers parse in different ways.
+fn check_size<R: Read>(entry: &Entry<'_, R>) -> Result<()> {
+    let size = &entry.header().as_old().size;
     let is_octal = size.iter().all(|byte| matches!(byte, b'0'..=b'7' | b' ' | 0));
     let is_binary = size.starts_with(&[0x80, 0, 0, 0]);
-    if !is_octal && !is_binary {
-        return Err(Error::malformed(format!("the size `{}` is neither octal nor base-256", size.escape_ascii())));
+    if is_octal || is_binary {
+        return Ok(());
     }
-    // Python reads a prefix of the name there, whatever the header says it is.
-    let is_ustar = header.as_ustar().is_some();
-    if !is_ustar && header.entry_type().is_file() && header.as_bytes()[345] != 0 {
-        return Err(Error::malformed(
-            "a header that is not ustar has a prefix, which readers take for different names",
-        ));
-    }
-    Ok(())
+    Err(Error::malformed(format!("the size `{}` is neither octal nor base-256", size.escape_ascii())))
 }
 
-/// Refuses PAX records that readers parse in different ways, or that describe a sparse file.
-fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<()> {
+/// Returns the error of a header that is not ustar and has a prefix: Python reads it, whatever the header says it is.
+fn prefix_of<R: Read>(entry: &Entry<'_, R>) -> Option<&'static str> {
+    let header = entry.header();
+    let is_ustar = header.as_ustar().is_some();
+    (!is_ustar && header.entry_type().is_file() && header.as_bytes()[345] != 0)
+        .then_some("a header that is not ustar has a prefix, which readers take for different names")
+}
+
+/// The PAX records of a member.
+#[derive(Default)]
+struct Records {
+    /// The name of a sparse file.
+    path: Option<Vec<u8>>,
+    /// The reason that the file is refused: it is sparse, or readers take different names for its own.
+    refused: Option<String>,
+}
+
+/// Refuses PAX records by which readers find the next header at different places.
+fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<Records> {
     let is_global = entry.header().entry_type().is_pax_global_extensions();
     let (size, path) = (entry.size(), entry.path_bytes().into_owned());
-    let Some(records) = entry.pax_extensions()? else { return Ok(()) };
+    let mut checked = Records::default();
+    let Some(records) = entry.pax_extensions()? else { return Ok(checked) };
     let mut found: Vec<&[u8]> = Vec::new();
     for record in records {
         let record = record?;
         let (key, value) = (record.key_bytes(), record.value_bytes());
         if key.starts_with(b"GNU.sparse.") {
-            return Err(Error::malformed("a sparse file is not read"));
+            checked.refused.get_or_insert_with(|| "a sparse file is not read".to_owned());
+            if key == b"GNU.sparse.name" {
+                checked.path = Some(value.to_owned());
+            }
         }
         if !matches!(key, b"path" | b"size" | b"linkpath") {
             continue;
@@ -201,23 +341,25 @@ fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<()> {
         if is_global {
             return Err(Error::malformed(format!("a PAX record sets the `{name}` of all members")));
         }
-        if found.contains(&key) {
-            return Err(Error::malformed(format!("two PAX records set the `{name}` of a member")));
-        }
         let is_same = match key {
             b"path" => value == path,
             b"size" => str::from_utf8(value).ok().and_then(|size| size.parse().ok()) == Some(size),
             _ => true,
         };
-        if !is_same {
-            let value = value.escape_ascii();
-            return Err(Error::malformed(format!(
-                "the PAX record `{name}` is `{value}`, but the header says otherwise"
-            )));
+        let wrong = if found.contains(&key) {
+            format!("two PAX records set the `{name}` of a member")
+        } else if !is_same {
+            format!("the PAX record `{name}` is `{}`, but the header says otherwise", value.escape_ascii())
+        } else {
+            found.push(key);
+            continue;
+        };
+        if key == b"size" {
+            return Err(Error::malformed(wrong));
         }
-        found.push(key);
+        checked.refused.get_or_insert(wrong);
     }
-    Ok(())
+    Ok(checked)
 }
 
 /// Refuses a member that ends after the `len` bytes from its header on, as its padding may.

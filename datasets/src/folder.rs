@@ -4,12 +4,13 @@ use std::fs;
 use std::io::{self, Read, Write as _};
 use std::path::{Component, Path, PathBuf};
 
-use tensorfile::ErrorKind;
+use tensorfile::report::WarningKind;
+use tensorfile::{ErrorKind, Limits, Warning};
 
-use crate::archive::{ends_early, read_head, split};
+use crate::archive::{NO_END, Next, ends_early, goes_on, read_head, split};
 use crate::compression::ShardRead;
 use crate::error::{Error, Result};
-use crate::shard::{Bytes, pass_padding};
+use crate::shard::{Bytes, goes_on_in, pass_padding};
 use crate::writer::ShardWriter;
 
 /// What was packed into shards.
@@ -36,7 +37,7 @@ pub struct Packed {
 /// let mut writer = ShardWriter::new(folder.path().join("a-{0..}.tar"))?;
 /// assert_eq!(pack(&from, &mut writer)?.samples, 1);
 /// let shards = writer.finish()?;
-/// assert_eq!(unpack(shards[0].path.to_str().expect("it is text"), &to)?, 2);
+/// assert_eq!(unpack(shards[0].path.to_str().expect("it is text"), &to)?.files, 2);
 /// assert_eq!(std::fs::read(to.join("0001.txt"))?, b"seven");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -92,7 +93,17 @@ fn in_path(path: &Path, error: &io::Error) -> Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }
 
-/// Writes the files of a shard to a folder, and returns their number. Existing files are replaced, each when it is complete.
+/// What was unpacked from a shard.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unpacked {
+    /// The number of files.
+    pub files: u64,
+    /// What is wrong with the end of the shard, as of [`Shard::warnings`](crate::Shard::warnings).
+    pub warnings: Vec<Warning>,
+}
+
+/// Writes the files of a shard to a folder. Existing files are replaced, each when it is complete.
 ///
 /// Only files are written: links and folders without files are left out. All modes are those of new files.
 ///
@@ -100,24 +111,39 @@ fn in_path(path: &Path, error: &io::Error) -> Error {
 ///
 /// As [`Shard::open`](crate::Shard::open), [`ErrorKind::Malformed`] for a name that leaves the folder, before anything else of
 /// that file is done, and [`ErrorKind::Io`] if a file cannot be written.
-pub fn unpack(location: &str, folder: &Path) -> Result<u64> {
+pub fn unpack(location: &str, folder: &Path) -> Result<Unpacked> {
     let in_shard = |error: Error| error.in_shard(location);
-    let mut reader = Bytes::open(location).map_err(in_shard)?.into_reader();
-    let (mut offset, mut files) = (0, 0);
-    while let Some(head) = read_head(&mut reader, offset > 0).map_err(|error| in_shard(error.at(offset)))? {
+    let mut reader = Bytes::open(location, &Limits::default()).map_err(in_shard)?.into_reader();
+    let (mut offset, mut unpacked) = (0, Unpacked::default());
+    loop {
+        let head = match read_head(&mut reader, offset > 0).map_err(|error| in_shard(error.at(offset)))? {
+            Next::Member(head) => head,
+            Next::Nothing => {
+                unpacked.warnings.push(Warning::new(WarningKind::LeftOut, NO_END));
+                return Ok(unpacked);
+            }
+            Next::End => {
+                if goes_on_in(reader).map_err(|error| in_shard(error.at(offset)))? {
+                    unpacked.warnings.push(Warning::new(WarningKind::LeftOut, goes_on(offset)));
+                }
+                return Ok(unpacked);
+            }
+        };
         let blame = |error: Error| in_shard(head.blame(error.at(offset)));
         let mut data = (&mut reader).take(head.size);
         if let Some(path) = &head.path {
+            if let Some(why) = &head.refused {
+                return Err(in_shard(Error::malformed(why).at(offset)));
+            }
             let target = target(folder, path).map_err(|error| in_shard(error.at(offset)))?;
             write(&target, &mut data).map_err(blame)?;
-            files += 1;
+            unpacked.files += 1;
         } else {
             copy(&mut data, &mut io::sink()).map_err(|error| blame(error.into()))?;
         }
         pass_padding(&mut reader, head.size).map_err(blame)?;
         offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
     }
-    Ok(files)
 }
 
 /// Returns the path of a file, which lies in the folder.
@@ -156,6 +182,6 @@ fn write(target: &Path, data: &mut io::Take<&mut ShardRead>) -> Result<()> {
 /// Writes the data of a member, which may end early.
 fn copy(data: &mut io::Take<&mut ShardRead>, out: &mut dyn io::Write) -> tensorfile::Result<()> {
     let size = data.limit();
-    let copied = io::copy(data, out)?;
+    let copied = io::copy(data, out).map_err(|error| Error::from(error).into_tensorfile())?;
     if copied < size { Err(ends_early(size, copied).into_tensorfile()) } else { Ok(()) }
 }

@@ -3,18 +3,24 @@
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 
+use flate2::read::MultiGzDecoder;
 use hashbrown::HashSet;
 use tensorfile::format::{FormatSpec, Index, IndexReader, Magic, ReadAt};
 use tensorfile::model::FileMetadata;
 use tensorfile::report::WarningKind;
-use tensorfile::{Dtype, ErrorKind, Format, Limits, TensorInfo, Warning};
+use tensorfile::{Category, Dtype, ErrorKind, Format, Limits, TensorInfo, Warning};
 
-use crate::archive::{COMES_BACK, EMPTY, Head, check_end, head_at, split};
+use crate::archive::{
+    BLOCK, COMES_BACK, EMPTY, LONGEST_END, NO_END, Next, check_end, goes_on, head_at, is_header, split,
+};
 use crate::compression::is_compressed;
-use crate::role::{Role, text};
+use crate::error::Error;
+use crate::role::{Kind, Member, may_clash, name_members, repeated, tensor_name, text};
+use crate::shard::goes_on_in;
+use crate::splits;
 
 /// Shards as a format that is read: the tensors of all samples, each named by the key, a dot, and its
-/// [name](crate::Sample#names) in the sample.
+/// [name](crate::Sample#names) in the sample. A sample or a file that cannot be read is left out, with a warning.
 ///
 /// ```
 /// use ndarray::array;
@@ -39,7 +45,7 @@ pub static TAR: Format = {
     spec.read_only = true;
     Format::new(
         spec,
-        || Box::new(Reader),
+        || Box::new(Reader { metadata: None }),
         |_| {
             let instead = "`ShardWriter` writes samples".to_owned();
             Err(ErrorKind::Unsupported { what: "write a shard as one file".to_owned(), instead }.into())
@@ -51,29 +57,141 @@ pub static TAR: Format = {
 /// Returns whether a file begins as a shard: as a tar archive, or a compressed file. It takes the first 512 bytes.
 #[must_use]
 pub fn is_shard(begin: &[u8]) -> bool {
-    begin.get(257..262) == Some(b"ustar") || is_compressed(begin)
+    is_archive(begin) || is_compressed(begin)
+}
+
+/// Returns whether a file is a shard, by its path and its first 512 bytes: a tar archive, and not a checkpoint that PyTorch wrote
+/// before 0.1.10; or a compressed file or blocks of zeros, which is an archive without files, if it is called `.tar`, `.tar.gz`,
+/// `.tgz` or `.tar.zst`.
+///
+/// ```
+/// use tensorfile_datasets::is_shard_at;
+///
+/// assert!(is_shard_at("a.tar.gz", b"\x1f\x8b\x08") && !is_shard_at("a.json.gz", b"\x1f\x8b\x08"));
+/// assert!(is_shard_at("a.tar", &[0; 512]) && !is_shard_at("a.bin", &[0; 512]));
+/// ```
+#[must_use]
+pub fn is_shard_at(location: &str, begin: &[u8]) -> bool {
+    if begin.starts_with(b"sys_info\0") {
+        return false;
+    }
+    let is_empty = || begin.len() as u64 == BLOCK && begin.iter().all(|byte| *byte == 0);
+    is_archive(begin) || splits::is_shard(location) && (is_compressed(begin) || is_empty())
+}
+
+fn is_archive(begin: &[u8]) -> bool {
+    // The oldest archives have no magic.
+    begin.get(257..262) == Some(b"ustar") || begin.get(..512).is_some_and(is_header)
 }
 
 /// Adds all tensors at once.
-struct Reader;
+#[derive(Default)]
+struct Reader {
+    /// The metadata, if something was left out.
+    metadata: Option<FileMetadata>,
+}
 
 impl IndexReader for Reader {
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> tensorfile::Result<bool> {
-        each_file(file, limits, &mut |file, key, extension, range| {
+        let mut warnings = LeftOut::default();
+        each_sample(file, limits, &mut |file, sample| {
+            let SampleFiles { key, members, .. } = sample;
             let full = |name: &str| format!("{key}.{name}");
-            match Role::of(extension) {
-                Role::Tensors(format, name) => index.push_file(format, file, range, limits, &mut |count, _, inner| {
-                    full(&Role::tensor_name(format, name, count, inner))
-                }),
-                Role::Number(name) => index.push_number(&full(name), range),
-                Role::Blob(name) => {
-                    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
-                    index.push(Some(&full(name)), TensorInfo::blob(len), range)
+            let is_full = has_clash(file, members, limits);
+            for member in members {
+                let range = member.range.clone();
+                match member.kind() {
+                    // They are decompressed by `open`.
+                    Kind::Text => {}
+                    _ if member.is_gzip() => push_blob(index, &full(&member.extension), range)?,
+                    Kind::Tensors(format) => {
+                        let pushed = index.push_file(format, file, range, limits, &mut |count, _, inner| {
+                            full(&tensor_name(member, is_full, format, count, inner))
+                        });
+                        if let Err(error) = pushed {
+                            warnings.add_file(key, member, error)?;
+                        }
+                    }
+                    Kind::Number => index.push_number(&full(member.name()), range)?,
+                    Kind::Blob => push_blob(index, &full(member.name()), range)?,
                 }
-                Role::Text(_) => Ok(()),
             }
+            Ok(())
         })?;
+        if warnings.count > 0 {
+            let mut metadata = metadata(file, limits)?;
+            metadata.warnings.extend(warnings.into_warnings());
+            self.metadata = Some(metadata);
+        }
         Ok(false)
+    }
+
+    fn metadata(&mut self) -> Option<FileMetadata> {
+        self.metadata.take()
+    }
+}
+
+fn push_blob(index: &mut Index, name: &str, range: Range<u64>) -> tensorfile::Result<()> {
+    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+    index.push(Some(name), TensorInfo::blob(len), range)
+}
+
+/// Returns whether a tensor in a file of a sample has the name of another file or tensor of it.
+fn has_clash(file: &mut dyn ReadAt, members: &[Member], limits: &Limits) -> bool {
+    if !may_clash(members) {
+        return false;
+    }
+    let mut names: Vec<String> = members.iter().map(|member| member.name().to_owned()).collect();
+    for member in members {
+        if let (Kind::Tensors(format), false) = (member.kind(), member.is_gzip()) {
+            // One that cannot be read has no names.
+            let _ = Index::default().push_file(format, file, member.range.clone(), limits, &mut |count, _, inner| {
+                let name = tensor_name(member, false, format, count, inner);
+                if name != member.name() {
+                    names.push(name.clone());
+                }
+                name
+            });
+        }
+    }
+    repeated(names.iter().map(String::as_str).collect()).is_some()
+}
+
+/// The warnings of files and samples that are left out.
+#[derive(Default)]
+struct LeftOut {
+    warnings: Vec<Warning>,
+    count: usize,
+}
+
+impl LeftOut {
+    fn add(&mut self, text: String) {
+        /// The most warnings. The last one counts the others.
+        const MOST: usize = 100;
+
+        self.count += 1;
+        if self.count <= MOST {
+            self.warnings.push(Warning::new(WarningKind::LeftOut, text));
+        }
+    }
+
+    /// Adds a file of tensors that cannot be read, unless a limit is the reason, or the disk or a server.
+    fn add_file(&mut self, key: &str, member: &Member, error: tensorfile::Error) -> tensorfile::Result<()> {
+        if error.category() != Category::File {
+            return Err(error);
+        }
+        let (key, extension) = (key.escape_debug(), member.extension.escape_debug());
+        self.add(format!("sample `{key}`: `{extension}` is left out: {}", error.without_path()));
+        Ok(())
+    }
+
+    fn into_warnings(mut self) -> Vec<Warning> {
+        if self.count > self.warnings.len() {
+            let more = self.count - self.warnings.len();
+            self.warnings
+                .push(Warning::new(WarningKind::LeftOut, format!("{more} more files or samples are left out")));
+        }
+        self.warnings
     }
 }
 
@@ -83,62 +201,128 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
     const MOST: u64 = 1 << 30;
 
     let (mut metadata, limit) = (FileMetadata::default(), limits.memory.unwrap_or(MOST).min(MOST));
-    let mut found = 0_u64;
-    let has_end = each_file(file, limits, &mut |file, key, extension, range| {
-        let Role::Text(name) = Role::of(extension) else { return Ok(()) };
-        found = found.saturating_add(range.end - range.start);
-        if found > limit {
-            return Err(ErrorKind::Limit { what: "number of bytes of text", found, limit }.into());
+    let (mut found, mut left_out) = (0_u64, LeftOut::default());
+    let end = each_sample(file, limits, &mut |file, sample| {
+        if let Some(why) = &sample.broken {
+            left_out.add(format!("sample `{}` is left out: {why}", sample.key.escape_debug()));
         }
-        let mut memory = Vec::new();
-        metadata.entries.insert(format!("{key}.{name}"), text(name, file.bytes(range, &mut memory)?)?);
+        for member in sample.members.iter().filter(|member| matches!(member.kind(), Kind::Text)) {
+            let range = member.range.clone();
+            let mut add = |bytes: u64| {
+                found = found.saturating_add(bytes);
+                if found <= limit {
+                    return Ok(limit - found);
+                }
+                Err(tensorfile::Error::from(ErrorKind::Limit { what: "number of bytes of text", found, limit }))
+            };
+            let left = add(range.end - range.start)?;
+            let mut memory = Vec::new();
+            let mut bytes = file.bytes(range, &mut memory)?;
+            let mut plain = Vec::new();
+            let decompressed = if member.is_gzip() {
+                let read = MultiGzDecoder::new(bytes).take(left.saturating_add(1)).read_to_end(&mut plain);
+                add(plain.len() as u64)?;
+                bytes = &plain;
+                read.map_err(|error| ErrorKind::Malformed { what: format!("gzip: {error}") }.into())
+            } else {
+                Ok(0)
+            };
+            match decompressed.and_then(|_| text(member.name(), bytes)) {
+                Ok(text) => drop(metadata.entries.insert(format!("{}.{}", sample.key, member.name()), text)),
+                Err(error) => left_out.add_file(&sample.key, member, error)?,
+            }
+        }
         Ok(())
     })?;
-    if !has_end {
-        let text = "the archive has no blocks of zeros at its end: it may be cut, so that samples are missing";
-        metadata.warnings.push(Warning::new(WarningKind::LeftOut, text));
-    }
+    metadata.warnings = left_out.into_warnings();
+    metadata.warnings.extend(end.map(|text| Warning::new(WarningKind::LeftOut, text)));
     Ok(metadata)
 }
 
-/// A closure called with the file, and the key, the extension and the range of a file of a sample.
-type EachFile<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &str, &str, Range<u64>) -> tensorfile::Result<()>;
+/// The files of a sample, with their names. A broken one has none.
+#[derive(Default)]
+struct SampleFiles {
+    key: String,
+    members: Vec<Member>,
+    broken: Option<String>,
+}
 
-/// Calls `each` with the files of all samples. Returns whether the end of the archive is there.
-fn each_file(file: &mut dyn ReadAt, limits: &Limits, each: EachFile<'_>) -> tensorfile::Result<bool> {
+/// A closure called with the file and a sample.
+type EachSample<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &SampleFiles) -> tensorfile::Result<()>;
+
+/// Calls `each` with all samples. Returns what is wrong with the end of the archive.
+fn each_sample(file: &mut dyn ReadAt, limits: &Limits, each: EachSample<'_>) -> tensorfile::Result<Option<String>> {
     let Some(len) = file.file_len() else {
         let (what, instead) = ("read a shard from a stream".to_owned(), "hold the stream".to_owned());
         return Err(ErrorKind::Unsupported { what, instead }.into());
     };
-    let (mut offset, mut keys, mut last) = (0, HashSet::new(), String::new());
-    let wrong = |what: String| tensorfile::Error::from(ErrorKind::Malformed { what });
     if len == 0 {
-        return Err(wrong(EMPTY.to_owned()));
+        return Err(ErrorKind::Malformed { what: EMPTY.to_owned() }.into());
     }
-    while let Some(head) = head_in(file, offset, len)? {
+    let (mut offset, mut keys, mut sample) = (0, HashSet::new(), SampleFiles::default());
+    let end = loop {
+        let head = match head_in(file, offset, len)? {
+            Next::Member(head) => head,
+            Next::Nothing => break Some(NO_END.to_owned()),
+            Next::End => break goes_on_at(file, offset, len)?.then(|| goes_on(offset)),
+        };
         let (start, end) = (offset + head.len, (offset + head.len).saturating_add(head.size));
         check_end(&head, len - offset).map_err(|error| error.at(offset).into_tensorfile())?;
+        let header = offset;
         offset = head.total().and_then(|total| offset.checked_add(total)).unwrap_or(u64::MAX);
         let Some((key, extension)) = head.path.as_deref().and_then(split) else { continue };
-        if key != last || keys.is_empty() {
+        if key != sample.key || keys.is_empty() {
+            send(file, &mut sample, each)?;
+            key.clone_into(&mut sample.key);
             if !keys.insert(key.to_owned()) {
-                return Err(wrong(format!("the key `{key}` {COMES_BACK} (at byte {start})")));
+                sample.broken = Some(format!("the key {COMES_BACK} (at byte {header})"));
             }
             if keys.len() as u64 > limits.tensors {
                 let (what, found) = ("number of samples in a shard", keys.len() as u64);
                 return Err(ErrorKind::Limit { what, found, limit: limits.tensors }.into());
             }
-            key.clone_into(&mut last);
         }
-        each(file, key, &extension.to_lowercase(), start..end)?;
+        let extension = extension.to_lowercase();
+        if sample.members.iter().any(|member| member.extension == extension) {
+            sample.broken.get_or_insert_with(|| format!("the file `{extension}` is there twice (at byte {header})"));
+        }
+        if let Some(why) = head.refused {
+            sample.broken.get_or_insert_with(|| format!("{why} (at byte {header})"));
+        }
+        sample.members.push(Member::new(extension, start..end));
+    };
+    send(file, &mut sample, each)?;
+    Ok(end)
+}
+
+/// Calls `each` with a sample, if there is one, and empties it.
+fn send(file: &mut dyn ReadAt, sample: &mut SampleFiles, each: EachSample<'_>) -> tensorfile::Result<()> {
+    if sample.members.is_empty() {
+        return Ok(());
     }
-    Ok(offset < len)
+    if let Err(why) = name_members(&mut sample.members) {
+        sample.broken.get_or_insert(why);
+    }
+    if sample.broken.is_some() {
+        sample.members.clear();
+    }
+    each(file, sample)?;
+    *sample = SampleFiles::default();
+    Ok(())
+}
+
+/// Returns whether bytes other than zeros follow the end of an archive of `len` bytes.
+fn goes_on_at(file: &mut dyn ReadAt, end: u64, len: u64) -> tensorfile::Result<bool> {
+    if len - end > LONGEST_END {
+        return Ok(true);
+    }
+    goes_on_in(FileReader { file, start: end, offset: end, end: len }).map_err(Error::into_tensorfile)
 }
 
 /// Reads the headers at an offset of a file of `len` bytes.
-pub(crate) fn head_in(file: &mut dyn ReadAt, offset: u64, len: u64) -> tensorfile::Result<Option<Head>> {
+pub(crate) fn head_in(file: &mut dyn ReadAt, offset: u64, len: u64) -> tensorfile::Result<Next> {
     if offset >= len {
-        return Ok(None);
+        return Ok(Next::Nothing);
     }
     let rest = FileReader { file, start: offset, offset, end: len };
     head_at(rest, len - offset).map_err(|error| error.at(offset).into_tensorfile())

@@ -61,14 +61,14 @@ mod writer;
 
 pub use batches::{Batch, Batches, Column};
 pub use error::{Error, Result};
-pub use folder::{Packed, pack, unpack};
-pub use format::{TAR, is_shard};
+pub use folder::{Packed, Unpacked, pack, unpack};
+pub use format::{TAR, is_shard, is_shard_at};
 pub use loader::Loader;
 pub use locations::locations;
 pub use open::open;
 pub use resume::{Resume, State};
 pub use sample::{Member, Sample};
 pub use shard::Shard;
-pub use shards::{Loaded, OnError, Position, Shards, Skipped};
+pub use shards::{Loaded, OnError, Position, ShardWarning, Shards, Skipped};
 pub use shuffle::Shuffle;
 pub use writer::{ShardWriter, WrittenShard};

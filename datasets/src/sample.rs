@@ -1,8 +1,10 @@
 //! One sample: the files of a shard that have one key.
 
+use std::io::Read as _;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use flate2::read::MultiGzDecoder;
 use serde::de::DeserializeOwned;
 use tensorfile::file::{Container, Embedded};
 use tensorfile::model::FromTensors;
@@ -10,7 +12,9 @@ use tensorfile::{ErrorKind, File, Limits};
 
 use crate::error::{Error, Result};
 use crate::format::TAR;
-use crate::role::{Role, text};
+use crate::role::{Kind, may_clash, repeated, tensor_name, text};
+
+pub use crate::role::Member;
 
 /// A sample of a shard: the files with one key, next to each other.
 ///
@@ -57,7 +61,13 @@ use crate::role::{Role, text};
 /// | any other, such as `jpg` or `x.jpg` | the extension, a [`Blob`](tensorfile::Blob) |
 ///
 /// Without an `x`, the extension itself takes its place: `0001.cls` is the field `cls`. `.tenbin` and `.tb` mean `.ten`. A
-/// `.pt` is decoded and never run; `.pickle` and `.pyd` are blobs.
+/// `.pt` is decoded and never run; `.pickle` and `.pyd` are blobs. A file of these kinds that ends in `.gz`, as `x.json.gz`, is
+/// decompressed.
+///
+/// If a name is also that of another file of the sample, or the extension of one, the extension is the name: `0001.x.npy` and
+/// `0001.x.json` are `x.npy` and `x.json`, and `0001.jpg` and `0001.jpg.cls` are `jpg` and `jpg.cls`. So no file hides
+/// another. If a tensor in a file has the name of something else all the same, tensors in files come after the extension of
+/// their file: `x.npz.y` instead of `x.y`. `__key__`, `__url__` and `__split__` are not names.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The path of its files up to the first dot of the base name.
@@ -73,6 +83,18 @@ pub struct Sample {
     pub(crate) header: u64,
     /// The offset of the next header after this sample in the shard.
     pub(crate) end: u64,
+    /// Whether tensors in files come after the extensions of these, whatever else has their names.
+    pub(crate) is_full: bool,
+    /// The files, if some are compressed.
+    pub(crate) decompressed: OnceLock<Decompressed>,
+}
+
+/// The bytes of a sample, and after them those of its compressed files.
+#[derive(Debug, Clone)]
+pub(crate) struct Decompressed {
+    container: Container,
+    /// The ranges of all files in it.
+    ranges: Vec<Range<u64>>,
 }
 
 /// The shard of samples.
@@ -83,15 +105,6 @@ pub(crate) struct Source {
     /// The path or URL to open it.
     pub(crate) location: Arc<str>,
     pub(crate) limits: Limits,
-}
-
-/// A file of a [`Sample`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
-    /// The extension, in lower case.
-    pub extension: String,
-    /// The range of its bytes in the shard, uncompressed.
-    pub range: Range<u64>,
 }
 
 impl Sample {
@@ -107,20 +120,22 @@ impl Sample {
         self.header..self.end
     }
 
-    /// Returns the bytes of the file with an extension.
+    /// Returns the bytes of the file with an extension. Those of `x.json.gz` are compressed.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Missing`] if there is none.
     pub fn bytes(&self, extension: &str) -> Result<&[u8]> {
-        match self.members.iter().find(|member| member.extension == extension) {
-            Some(member) => Ok(self.member_bytes(member)),
-            None => {
-                let found = self.members.iter().map(|member| member.extension.clone()).collect();
-                let name = extension.to_owned();
-                Err(self.place(ErrorKind::Missing { name, found, others: 0, complete: true }.into()))
-            }
-        }
+        Ok(self.member_bytes(&self.members[self.find(extension)?]))
+    }
+
+    /// Returns the number of the file with an extension.
+    fn find(&self, extension: &str) -> Result<usize> {
+        self.members.iter().position(|member| member.extension == extension).ok_or_else(|| {
+            let found = self.members.iter().map(|member| member.extension.clone()).collect();
+            let name = extension.to_owned();
+            self.place(ErrorKind::Missing { name, found, others: 0, complete: true }.into())
+        })
     }
 
     fn member_bytes(&self, member: &Member) -> &[u8] {
@@ -141,8 +156,9 @@ impl Sample {
     ///
     /// As [`bytes`](Self::bytes), and [`ErrorKind::Malformed`] if it is not UTF-8.
     pub fn text(&self, extension: &str) -> Result<String> {
+        let file = self.find(extension)?;
         // Mapped bytes are checked after they are copied.
-        text(extension, self.bytes(extension)?).map_err(|error| self.place(error))
+        self.plain_bytes(file).and_then(|bytes| text(extension, bytes)).map_err(|error| self.place(error))
     }
 
     /// Parses the JSON of the file with an extension.
@@ -168,7 +184,7 @@ impl Sample {
     /// As [`text`](Self::text), and [`ErrorKind::Malformed`] if it is not JSON of the type.
     pub fn json<T: DeserializeOwned>(&self, extension: &str) -> Result<T> {
         let text = self.text(extension)?;
-        serde_json::from_str(&text).map_err(|error| {
+        serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(&text)).map_err(|error| {
             let what = format!("`{extension}`: {error}");
             self.place(ErrorKind::Malformed { what }.into())
         })
@@ -222,26 +238,118 @@ impl Sample {
     ///
     /// [`ErrorKind::Malformed`] if one is not UTF-8.
     pub fn metadata(&self) -> Result<Vec<(String, String)>> {
-        let texts = self.members.iter().filter_map(|member| match Role::of(&member.extension) {
-            Role::Text(name) => Some(text(name, self.member_bytes(member)).map(|text| (name.to_owned(), text))),
-            _ => None,
-        });
+        let texts = self.members.iter().enumerate().filter(|(_, member)| matches!(member.kind(), Kind::Text));
+        let texts = texts.map(|(i, member)| Ok((member.name().to_owned(), text(member.name(), self.plain_bytes(i)?)?)));
         texts.collect::<tensorfile::Result<_>>().map_err(|error| self.place(error))
     }
 
     fn embedded(&self) -> tensorfile::Result<Embedded<'_>> {
-        let mut embedded = Embedded::new(&self.container, self.limits());
-        for member in &self.members {
-            let range = self.inner(member);
-            match Role::of(&member.extension) {
-                Role::Tensors(format, name) => embedded
-                    .add_file(format, range, &mut |count, _, inner| Role::tensor_name(format, name, count, inner))?,
-                Role::Number(name) => embedded.add_number(name, range)?,
-                Role::Text(name) => embedded.add_metadata(name, text(name, self.member_bytes(member))?),
-                Role::Blob(name) => embedded.add_blob(name, range)?,
+        if !may_clash(&self.members) {
+            return self.embed(self.is_full, &mut Vec::new());
+        }
+        let is_full = self.has_clash()?;
+        let mut inner = Vec::new();
+        let embedded = self.embed(is_full, &mut inner)?;
+        match self.clashing(&inner) {
+            Some(name) => Err(ErrorKind::DuplicateName { name: name.to_owned() }.into()),
+            None => Ok(embedded),
+        }
+    }
+
+    /// Keeps some files. Tensors keep their names.
+    pub(crate) fn keep(&mut self, is_full: bool, keeps: &dyn Fn(&Member) -> bool) {
+        self.members.retain(keeps);
+        (self.is_full, self.decompressed) = (is_full, OnceLock::new());
+    }
+
+    /// Returns whether a tensor in a file has the name of another file or tensor.
+    pub(crate) fn has_clash(&self) -> tensorfile::Result<bool> {
+        if self.is_full || !may_clash(&self.members) {
+            return Ok(self.is_full);
+        }
+        let mut inner = Vec::new();
+        self.embed(false, &mut inner)?;
+        Ok(self.clashing(&inner).is_some())
+    }
+
+    /// Returns a name of a tensor in a file that another file or tensor has too.
+    fn clashing<'n>(&'n self, inner: &'n [String]) -> Option<&'n str> {
+        let others = self.members.iter().map(Member::name);
+        repeated(inner.iter().map(String::as_str).chain(others).collect())
+    }
+
+    /// Adds all files. The names of tensors in files are added to `inner`.
+    fn embed(&self, is_full: bool, inner: &mut Vec<String>) -> tensorfile::Result<Embedded<'_>> {
+        let decompressed = self.decompressed()?;
+        let container = decompressed.map_or(&self.container, |decompressed| &decompressed.container);
+        let mut embedded = Embedded::new(container, self.limits());
+        for (i, member) in self.members.iter().enumerate() {
+            let range = decompressed.map_or_else(|| self.inner(member), |decompressed| decompressed.ranges[i].clone());
+            match member.kind() {
+                Kind::Tensors(format) => {
+                    let added = embedded.add_file(format, range, &mut |count, _, name| {
+                        let name = tensor_name(member, is_full, format, count, name);
+                        if name != member.name() {
+                            inner.push(name.clone());
+                        }
+                        name
+                    });
+                    added.map_err(|error| if member.is_gzip() { in_gzip(member, &error) } else { error })?;
+                }
+                Kind::Number => embedded.add_number(member.name(), range)?,
+                Kind::Text => embedded.add_metadata(member.name(), text(member.name(), self.plain_bytes(i)?)?),
+                Kind::Blob => embedded.add_blob(member.name(), range)?,
             }
         }
         Ok(embedded)
+    }
+
+    /// Returns the bytes of a file, decompressed.
+    fn plain_bytes(&self, i: usize) -> tensorfile::Result<&[u8]> {
+        let member = &self.members[i];
+        let Some(decompressed) = self.decompressed()?.filter(|_| member.is_gzip()) else {
+            return Ok(self.member_bytes(member));
+        };
+        let Range { start, end } = &decompressed.ranges[i];
+        let range = usize::try_from(*start).ok().zip(usize::try_from(*end).ok());
+        let bytes = range.and_then(|(start, end)| decompressed.container.as_bytes()?.get(start..end));
+        Ok(bytes.expect("the bytes were put there"))
+    }
+
+    /// Decompresses files, if some are compressed.
+    fn decompressed(&self) -> tensorfile::Result<Option<&Decompressed>> {
+        if !self.members.iter().any(Member::is_gzip) {
+            return Ok(None);
+        }
+        if let Some(found) = self.decompressed.get() {
+            return Ok(Some(found));
+        }
+        let limit = self.source.limits.held.min(self.source.limits.payload);
+        let sample = self.header - self.start..self.end - self.start;
+        let place = usize::try_from(sample.start).ok().zip(usize::try_from(sample.end).ok());
+        let bytes = self.container.as_bytes().zip(place).map(|(bytes, (start, end))| {
+            // The last bytes of a stream are not held.
+            &bytes[start.min(bytes.len())..end.min(bytes.len())]
+        });
+        let mut all = bytes.unwrap_or_default().to_vec();
+        let mut ranges = Vec::with_capacity(self.members.len());
+        for member in &self.members {
+            if !member.is_gzip() {
+                ranges.push(member.range.start - self.header..member.range.end - self.header);
+                continue;
+            }
+            let start = all.len() as u64;
+            let left = limit.saturating_sub(start);
+            let read =
+                MultiGzDecoder::new(self.member_bytes(member)).take(left.saturating_add(1)).read_to_end(&mut all);
+            let found = read.map_err(|error| in_gzip(member, &error))? as u64;
+            if found > left {
+                let (what, found) = ("number of bytes of a sample", limit.saturating_add(1));
+                return Err(ErrorKind::Limit { what, found, limit }.into());
+            }
+            ranges.push(start..start + found);
+        }
+        Ok(Some(self.decompressed.get_or_init(|| Decompressed { container: Container::from_bytes(all), ranges })))
     }
 
     /// Returns the limits for this sample: the container may be a shard, which is longer.
@@ -259,6 +367,12 @@ impl Sample {
     /// Adds the place in the shard to an error of the [open](Self::open) sample.
     #[must_use]
     pub fn place(&self, error: tensorfile::Error) -> Error {
-        Error::from(error.nested_at(self.start)).at(self.header).in_sample(&self.key).in_shard(self.shard())
+        let start = if self.decompressed.get().is_some() { self.header } else { self.start };
+        Error::from(error.nested_at(start)).at(self.header).in_sample(&self.key).in_shard(self.shard())
     }
+}
+
+/// The error of a compressed file. Its offset is none of the shard.
+fn in_gzip(member: &Member, error: &dyn std::fmt::Display) -> tensorfile::Error {
+    ErrorKind::Malformed { what: format!("`{}`, decompressed: {error}", member.extension) }.into()
 }

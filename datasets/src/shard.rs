@@ -4,25 +4,34 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use tensorfile::file::{Container, shown_url};
 use tensorfile::format::ReadAt;
-use tensorfile::{ErrorKind, Limits};
+use tensorfile::report::WarningKind;
+use tensorfile::{ErrorKind, Limits, Warning};
 
-use crate::archive::{BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, check_end, ends_early, head_of, read_head, split};
+use crate::archive::{
+    BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, LONGEST_END, NO_END, Next, check_end, ends_early, goes_on, head_of,
+    read_head, split,
+};
 use crate::compression::{ShardRead, decompress, is_compressed};
 use crate::error::{Error, Result};
 use crate::format::head_in;
-use crate::sample::{Member, Sample, Source};
+use crate::role::{Member, name_members};
+use crate::sample::{Sample, Source};
 
 /// The samples of one shard, in order.
 ///
 /// Files are grouped as webdataset does: the key of a file is its path up to the first dot of its base name, and files next to
 /// each other with one key are a sample. Names that begin with `__…__`, as `__names__`, hidden files, and files without a dot
-/// are skipped. A repeated file of a sample is an error, and so is a key that comes back after another, with both positions.
+/// are skipped. A repeated file of a sample is an error, and so is a key that comes back after another, with both positions. A
+/// file that cannot be read, such as a hard link, costs its sample.
+///
+/// A shard ends at its first block of zeros. [`warnings`](Self::warnings) tells if there is none, as in a shard that is cut, or
+/// if other bytes follow.
 ///
 /// ```
 /// use tensorfile_datasets::{Shard, ShardWriter};
@@ -54,6 +63,9 @@ pub struct Shard {
     ahead: Option<Found>,
     /// The keys so far, with the offsets of their first headers.
     keys: HashMap<String, u64>,
+    warnings: Vec<Warning>,
+    /// The end of the archive was reached.
+    is_at_end: bool,
     is_ended: bool,
 }
 
@@ -79,6 +91,7 @@ struct Found {
     extension: String,
     header: u64,
     data: Range<u64>,
+    refused: Option<String>,
 }
 
 /// What is wrong with a shard.
@@ -117,10 +130,9 @@ impl Shard {
     /// As [`open`](Self::open).
     pub fn with_limits(location: &str, limits: Limits) -> Result<Self> {
         let shard = shown_url(location).unwrap_or_else(|| location.to_owned());
-        let bytes = Bytes::open(location).map_err(|error| error.in_shard(&shard))?;
+        let bytes = Bytes::open(location, &limits).map_err(|error| error.in_shard(&shard))?;
         let source = Arc::new(Source { shard, location: location.into(), limits });
-        let (ahead, keys) = (None, HashMap::new());
-        Ok(Self { source, bytes, offset: 0, end: u64::MAX, ahead, keys, is_ended: false })
+        Ok(Self::with_bytes(source, bytes))
     }
 
     /// A shard that is not compressed, of which only headers are read: its samples have a [range](Sample::range) and no bytes.
@@ -129,7 +141,12 @@ impl Shard {
         let source = Arc::new(Source { shard, location: location.into(), limits: Limits::default() });
         let bytes =
             Bytes::Headers(HeaderReader { container, start: 0, block: Vec::new(), blocks: 0, is_costly: false });
-        Self { source, bytes, offset: 0, end: u64::MAX, ahead: None, keys: HashMap::new(), is_ended: false }
+        Self::with_bytes(source, bytes)
+    }
+
+    fn with_bytes(source: Arc<Source>, bytes: Bytes) -> Self {
+        let (ahead, keys, warnings) = (None, HashMap::new(), Vec::new());
+        Self { source, bytes, offset: 0, end: u64::MAX, ahead, keys, warnings, is_at_end: false, is_ended: false }
     }
 
     /// Returns whether reading headers ended early, because there are too many.
@@ -166,6 +183,30 @@ impl Shard {
         &self.source.shard
     }
 
+    /// Returns what is wrong with the shard, after its last sample: it has no end, or other bytes follow.
+    ///
+    /// ```
+    /// use tensorfile_datasets::{Shard, ShardWriter};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("a-0.tar");
+    /// # let mut writer = ShardWriter::new(folder.path().join("a-{0..}.tar"))?;
+    /// writer.write_files("0001", [("txt", b"one")])?;
+    /// writer.write_files("0002", [("txt", b"two")])?;
+    /// writer.finish()?;
+    /// // The second sample is lost.
+    /// std::fs::write(&path, &std::fs::read(&path)?[..1024])?;
+    ///
+    /// let mut shard = Shard::open(path.to_str().expect("it is text"))?;
+    /// assert_eq!(shard.by_ref().count(), 1);
+    /// assert!(shard.warnings()[0].to_string().contains("it may be cut"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
     /// Returns the next sample.
     pub(crate) fn next_sample(&mut self) -> Option<Result<Sample, Broken>> {
         if self.is_ended {
@@ -192,7 +233,7 @@ impl Shard {
             Some(first) => first,
             None => match self.next_file()? {
                 Some(first) => first,
-                None => return self.bytes.finish().map(|()| None),
+                None => return self.finish().map(|()| None),
             },
         };
         let (key, header) = (first.key.clone(), first.header);
@@ -210,7 +251,10 @@ impl Shard {
             }
             let in_sample = |error: Error| error.at(file.header).in_sample(&key);
             self.bytes.take(&file.data, &self.source.limits).map_err(in_sample)?;
-            members.push(Member { extension: file.extension, range: file.data });
+            if let Some(why) = file.refused {
+                broken.get_or_insert_with(|| in_sample(Error::malformed(why)));
+            }
+            members.push(Member::new(file.extension, file.data));
             match self.next_file()? {
                 Some(next) if next.key == key => file = next,
                 Some(next) => {
@@ -221,10 +265,23 @@ impl Shard {
                 None => break self.offset,
             }
         };
+        if let Err(why) = name_members(&mut members) {
+            broken.get_or_insert_with(|| Error::malformed(why).at(header).in_sample(&key));
+        }
         let (container, start) = self.bytes.container();
         let source = Arc::clone(&self.source);
-        let sample = Sample { key, members, source, container, start, header, end };
+        let (is_full, decompressed) = (false, OnceLock::new());
+        let sample = Sample { key, members, source, container, start, header, end, is_full, decompressed };
         Ok(Some(broken.map_or(Ok(sample), Err)))
+    }
+
+    /// Looks at what follows the last sample, if it is the end of the archive.
+    fn finish(&mut self) -> Result<()> {
+        let end = self.offset;
+        if self.is_at_end && self.bytes.goes_on(end).map_err(|error| error.at(end))? {
+            self.warnings.push(Warning::new(WarningKind::LeftOut, goes_on(end)));
+        }
+        Ok(())
     }
 
     /// Adds a key. Returns the error for one that is known.
@@ -247,16 +304,29 @@ impl Shard {
 
     /// Returns the next file of a sample. In a stream, its bytes are to be [taken](Bytes::take) next.
     fn next_file(&mut self) -> Result<Option<Found>> {
-        while self.offset < self.end {
+        // Samples of a range end before the archive does.
+        while self.offset < self.end && !self.is_at_end {
             let header = self.offset;
-            let Some(head) = self.bytes.head(header).map_err(|error| error.at(header))? else { return Ok(None) };
+            let head = match self.bytes.head(header).map_err(|error| error.at(header))? {
+                Next::Member(head) => head,
+                Next::Nothing => {
+                    self.warnings.push(Warning::new(WarningKind::LeftOut, NO_END));
+                    self.is_at_end = true;
+                    break;
+                }
+                Next::End => {
+                    self.is_at_end = true;
+                    break;
+                }
+            };
             let end = head.total().and_then(|total| header.checked_add(total));
             self.offset = end.ok_or_else(|| Error::malformed("the size of a member is too large").at(header))?;
             let start = header + head.len;
             match head.path.as_deref().and_then(split) {
                 Some((key, extension)) => {
                     let (key, extension) = (key.to_owned(), extension.to_lowercase());
-                    return Ok(Some(Found { key, extension, header, data: start..start + head.size }));
+                    let (data, refused) = (start..start + head.size, head.refused);
+                    return Ok(Some(Found { key, extension, header, data, refused }));
                 }
                 None => self.bytes.pass(&head).map_err(|error| error.at(header))?,
             }
@@ -275,13 +345,13 @@ impl Iterator for Shard {
 }
 
 impl Bytes {
-    pub(crate) fn open(location: &str) -> Result<Self> {
+    pub(crate) fn open(location: &str, limits: &Limits) -> Result<Self> {
         if location == "-" {
-            return Self::stream(Box::new(io::stdin()));
+            return Self::stream(Box::new(io::stdin()), limits);
         }
         let is_url = shown_url(location).is_some();
         if !is_url && is_special(Path::new(location))? {
-            return Self::stream(Box::new(File::open(location)?));
+            return Self::stream(Box::new(File::open(location)?), limits);
         }
         let container = Container::open(location).map_err(without_path)?;
         let mut begin = [0; 8];
@@ -291,7 +361,7 @@ impl Bytes {
             return Err(Error::malformed(EMPTY).at(0));
         }
         if is_compressed(&begin) {
-            return Self::stream(Box::new(ContainerReader::new(container, is_url)));
+            return Self::stream(Box::new(ContainerReader::new(container, is_url)), limits);
         }
         if container.as_bytes().is_some() {
             return Ok(Self::Mapped(container));
@@ -300,8 +370,8 @@ impl Bytes {
         Ok(Self::Stream { reader, direct: Some(container), held: Vec::new(), start: 0 })
     }
 
-    fn stream(reader: ShardRead) -> Result<Self> {
-        Ok(Self::Stream { reader: decompress(reader)?, direct: None, held: Vec::new(), start: 0 })
+    fn stream(reader: ShardRead, limits: &Limits) -> Result<Self> {
+        Ok(Self::Stream { reader: decompress(reader, limits)?, direct: None, held: Vec::new(), start: 0 })
     }
 
     /// Returns a reader of all bytes.
@@ -314,27 +384,23 @@ impl Bytes {
     }
 
     /// Reads the headers at an offset, where a stream stands.
-    fn head(&mut self, offset: u64) -> Result<Option<Head>> {
-        match self {
+    fn head(&mut self, offset: u64) -> Result<Next> {
+        let (found, left) = match self {
             Self::Mapped(container) => {
                 let bytes = container.as_bytes().unwrap_or_default();
                 let rest = usize::try_from(offset).ok().and_then(|offset| bytes.get(offset..)).unwrap_or_default();
-                let head = head_of(rest)?;
-                if let Some(head) = &head {
-                    check_end(head, rest.len() as u64)?;
-                }
-                Ok(head)
+                (head_of(rest)?, rest.len() as u64)
             }
             Self::Headers(reader) => {
                 let len = reader.container.len();
-                let head = head_in(reader, offset, len)?;
-                if let Some(head) = &head {
-                    check_end(head, len - offset)?;
-                }
-                Ok(head)
+                (head_in(reader, offset, len)?, len.saturating_sub(offset))
             }
-            Self::Stream { reader, .. } => read_head(reader, offset > 0),
+            Self::Stream { reader, .. } => return read_head(reader, offset > 0),
+        };
+        if let Next::Member(head) = &found {
+            check_end(head, left)?;
         }
+        Ok(found)
     }
 
     /// Passes over the data of an entry.
@@ -375,14 +441,36 @@ impl Bytes {
         }
     }
 
-    /// Reads a stream to its end, so that its checksums are compared.
-    fn finish(&mut self) -> Result<()> {
-        /// Programs pad archives to 10 KiB, and some to a megabyte.
-        const MOST: u64 = 16 << 20;
+    /// Returns whether bytes other than zeros follow the end of the archive, a block of zeros at an offset. A stream is read to
+    /// its end, so that its checksums are compared.
+    fn goes_on(&mut self, end: u64) -> Result<bool> {
+        match self {
+            Self::Mapped(container) => {
+                let bytes = container.as_bytes().unwrap_or_default();
+                let rest = usize::try_from(end).ok().and_then(|end| bytes.get(end..)).unwrap_or_default();
+                goes_on_in(rest)
+            }
+            Self::Headers(_) => Ok(false),
+            Self::Stream { reader, .. } => goes_on_in(reader),
+        }
+    }
+}
 
-        let Self::Stream { reader, .. } = self else { return Ok(()) };
-        skip(reader, MOST)?;
-        Ok(())
+/// Returns whether there are bytes other than zeros, or so many that nobody pads an archive with them.
+pub(crate) fn goes_on_in(reader: impl Read) -> Result<bool> {
+    let mut reader = io::BufReader::with_capacity(64 << 10, reader);
+    let mut found = 0;
+    loop {
+        let bytes = io::BufRead::fill_buf(&mut reader)?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        found += bytes.len() as u64;
+        if found > LONGEST_END || bytes.iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+        let len = bytes.len();
+        io::BufRead::consume(&mut reader, len);
     }
 }
 

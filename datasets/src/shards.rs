@@ -1,11 +1,12 @@
 //! The samples of many shards.
 
+use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tensorfile::model::FromTensors;
-use tensorfile::{ErrorKind, Limits};
+use tensorfile::{ErrorKind, Limits, Warning};
 
 use crate::error::{Error, Result};
 use crate::locations::locations;
@@ -54,6 +55,7 @@ pub struct Shards {
     /// Samples before this offset of the next shard were returned before.
     resumed: u64,
     skipped: Skipped,
+    warnings: Vec<ShardWarning>,
     is_ended: bool,
 }
 
@@ -66,6 +68,24 @@ pub enum OnError {
     Stop,
     /// The sample, or the rest of the shard, is left out and [counted](Shards::skipped).
     Skip,
+    /// The error is the last item, and a [warning](Shards::warnings) is an error too.
+    Strict,
+}
+
+/// A warning about a shard, such as that it has no end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ShardWarning {
+    /// The path, or the URL without secrets.
+    pub shard: String,
+    /// What is wrong.
+    pub warning: Warning,
+}
+
+impl fmt::Display for ShardWarning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.shard, self.warning)
+    }
 }
 
 /// What was left out because of errors.
@@ -110,6 +130,7 @@ impl Shards {
             position: Position::default(),
             resumed: 0,
             skipped: Skipped::default(),
+            warnings: Vec::new(),
             is_ended: false,
         }
     }
@@ -170,6 +191,12 @@ impl Shards {
         &self.skipped
     }
 
+    /// Returns the warnings about the shards that were read to their ends: some have no end, and others go on after it.
+    #[must_use]
+    pub fn warnings(&self) -> &[ShardWarning] {
+        &self.warnings
+    }
+
     /// Loads each sample into a type, as [`Sample::load`] does. A sample that does not fit is broken.
     pub fn load<T: for<'s> FromTensors<'s>>(self) -> Loaded<T> {
         Loaded { shards: self, of: PhantomData }
@@ -201,7 +228,7 @@ impl Shards {
 
     /// Counts a broken sample or shard, or returns the error.
     fn broken(&mut self, broken: Broken) -> Result<()> {
-        if self.on_error == OnError::Stop {
+        if self.on_error != OnError::Skip {
             self.is_ended = true;
             return Err(broken.into());
         }
@@ -210,6 +237,19 @@ impl Shards {
             Broken::Shard(_) => self.skipped.shards += 1,
         }
         self.skipped.last = Some(broken.into());
+        Ok(())
+    }
+
+    /// Closes the current shard, and keeps its warnings.
+    fn close(&mut self) -> Result<(), Broken> {
+        let Some(shard) = self.shard.take() else { return Ok(()) };
+        for warning in shard.warnings() {
+            let (shard, warning) = (shard.location().to_owned(), warning.clone());
+            if self.on_error == OnError::Strict {
+                return Err(Broken::Shard(Error::malformed(warning.text.clone()).in_shard(&shard)));
+            }
+            self.warnings.push(ShardWarning { shard, warning });
+        }
         Ok(())
     }
 
@@ -237,10 +277,10 @@ impl Iterator for Shards {
                     return Some(Ok(sample));
                 }
                 Some(Some(Err(broken))) => broken,
-                Some(None) => {
-                    self.shard = None;
-                    continue;
-                }
+                Some(None) => match self.close() {
+                    Ok(()) => continue,
+                    Err(broken) => broken,
+                },
                 None => match self.open_next() {
                     Ok(true) => continue,
                     Ok(false) => return None,

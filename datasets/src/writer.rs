@@ -13,7 +13,7 @@ use tensorfile::{Dtype, ErrorKind, Format, Layout, TensorInfo, WriteOptions, ten
 
 use crate::archive::{BLOCK, split};
 use crate::error::{Error, Result};
-use crate::role::Role;
+use crate::role::{Kind, Member, Role, name_members};
 use crate::wids::{WidsShard, wids_index};
 
 /// Writes samples to numbered shards, which are tar archives.
@@ -216,8 +216,9 @@ impl ShardWriter {
     /// - [`ErrorKind::Message`]: the shard has the key already.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn write(&mut self, key: &str, sample: &dyn Tensors) -> Result<()> {
-        let mut files = SampleFiles { format: self.format, files: Vec::new() };
-        sample.send(&mut files).map_err(|error| Error::from(error).in_sample(key))?;
+        let mut files = SampleFiles { format: self.format, files: Vec::new(), names: Vec::new() };
+        let sent = sample.send(&mut files).and_then(|()| files.check_names());
+        sent.map_err(|error| Error::from(error).in_sample(key))?;
         let files = files.files;
         self.write_encoded(key, &mut files.iter().map(|(extension, bytes)| (extension.as_str(), bytes.as_slice())))
     }
@@ -338,7 +339,7 @@ fn entry_bytes(path: &str, size: u64) -> Result<u64> {
 }
 
 /// Adds a file. All but its name and size is fixed.
-fn append(tar: &mut Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn append(tar: &mut Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
     header.set_mode(0o444);
@@ -433,25 +434,47 @@ fn index_path(shard: &Path) -> PathBuf {
 struct SampleFiles {
     format: &'static Format,
     files: Vec<SampleFile>,
+    /// The names of the files.
+    names: Vec<String>,
 }
 
 impl SampleFiles {
-    /// Adds a file, unless its extension would be read as another name.
+    /// Adds a file, unless its extension would be read as another name, or as another kind of file.
     fn push(
         &mut self,
         name: &str,
         extension: String,
         bytes: Vec<u8>,
-        is_read: &dyn Fn(&Role<'_>) -> bool,
+        is_read: &dyn Fn(Kind) -> bool,
     ) -> tensorfile::Result<()> {
-        if !is_read(&Role::of(&extension)) {
-            let what = format!("store `{name}` in a file with the extension `{extension}`");
-            let instead = "it would be read as something else; rename the field".to_owned();
-            return Err(ErrorKind::Unsupported { what, instead }.into());
+        let role = Role::of(&extension);
+        if role.name != name || role.is_gzip || !is_read(role.kind) {
+            return Err(read_otherwise(name, &extension));
         }
         self.files.push((extension, bytes));
+        self.names.push(name.to_owned());
         Ok(())
     }
+
+    /// Checks that no file hides another: those of one name would be read with other names.
+    fn check_names(&self) -> tensorfile::Result<()> {
+        let mut members: Vec<Member> =
+            self.files.iter().map(|(extension, _)| Member::new(extension.clone(), 0..0)).collect();
+        let named = name_members(&mut members);
+        for ((member, name), (extension, _)) in members.iter().zip(&self.names).zip(&self.files) {
+            if named.is_err() || member.name() != name {
+                return Err(read_otherwise(name, extension));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error for a file that would be read with another name, or as something else.
+fn read_otherwise(name: &str, extension: &str) -> tensorfile::Error {
+    let what = format!("store `{name}` in a file with the extension `{extension}`");
+    let instead = "it would be read as something else; rename the field".to_owned();
+    ErrorKind::Unsupported { what, instead }.into()
 }
 
 impl TensorSink for SampleFiles {
@@ -460,12 +483,7 @@ impl TensorSink for SampleFiles {
         let mut bytes = Vec::new();
         if info.layout == Layout::Blob {
             tensor.data.write_to(&mut bytes)?;
-            return self.push(
-                name,
-                name.to_owned(),
-                bytes,
-                &|role| matches!(role, Role::Blob(found) if *found == name),
-            );
+            return self.push(name, name.to_owned(), bytes, &|kind| matches!(kind, Kind::Blob));
         }
         if info.dtype == Dtype::I64 && info.layout == Layout::RowMajor && info.shape.dims().is_empty() {
             tensor.data.write_to(&mut bytes)?;
@@ -473,10 +491,10 @@ impl TensorSink for SampleFiles {
                 .try_into()
                 .map(i64::from_le_bytes)
                 .map_err(|_| ErrorKind::Message("an i64 has 8 bytes".to_owned()))?;
-            let extension =
-                if matches!(Role::of(name), Role::Number(_)) { name.to_owned() } else { format!("{name}.cls") };
-            let is_read = |role: &Role<'_>| matches!(role, Role::Number(found) if *found == name);
-            return self.push(name, extension, number.to_string().into_bytes(), &is_read);
+            let role = Role::of(name);
+            let is_own = matches!(role.kind, Kind::Number) && role.name == name;
+            let extension = if is_own { name.to_owned() } else { format!("{name}.cls") };
+            return self.push(name, extension, number.to_string().into_bytes(), &|kind| matches!(kind, Kind::Number));
         }
         let bytes = self.format.to_vec(&OneTensor { info, data: tensor.data }, &WriteOptions::new());
         let bytes = bytes.map_err(|error| match error.kind() {
@@ -487,17 +505,14 @@ impl TensorSink for SampleFiles {
             _ => error,
         })?;
         let extension = format!("{name}.{}", self.format.extensions[0]);
-        self.push(name, extension, bytes, &|role| matches!(role, Role::Tensors(_, found) if *found == name))
+        self.push(name, extension, bytes, &|kind| matches!(kind, Kind::Tensors(_)))
     }
 
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> tensorfile::Result<()> {
-        let extension = if matches!(Role::of(key), Role::Text(found) if found == key) {
-            key.to_owned()
-        } else {
-            format!("{key}.txt")
-        };
-        let is_read = |role: &Role<'_>| matches!(role, Role::Text(found) if *found == key);
-        self.push(key, extension, value.to_string().into_bytes(), &is_read)
+        let role = Role::of(key);
+        let is_own = matches!(role.kind, Kind::Text) && role.name == key;
+        let extension = if is_own { key.to_owned() } else { format!("{key}.txt") };
+        self.push(key, extension, value.to_string().into_bytes(), &|kind| matches!(kind, Kind::Text))
     }
 }
 

@@ -17,7 +17,7 @@ use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
 use tensorfile::{ErrorKind, FORMATS, File, Format, Limits, OpenOptions};
-use tensorfile_datasets::{TAR, locations};
+use tensorfile_datasets::{TAR, is_shard_at, locations, splits};
 
 use super::SplitArgs;
 use super::complete::{path_or_tensor_name, tensor_name};
@@ -463,22 +463,18 @@ const SHARD: &str = TAR.spec().name;
 
 /// Returns whether a path leads to a shard: a tar archive, compressed or not.
 pub fn is_shard(path: &Path, from: Option<&str>) -> bool {
-    let is_named_so = is_named_shard(path);
     if from.is_some() || shown_url(path).is_some() {
-        return from == Some(SHARD) || from.is_none() && is_named_so;
+        return from == Some(SHARD) || from.is_none() && is_named_shard(path);
     }
     let mut begin = Vec::new();
     let read = |file: fs::File| file.take(512).read_to_end(&mut begin);
-    // The form that PyTorch wrote before 0.1.10 is a tar archive too.
-    let is_one = path.is_file() && fs::File::open(path).and_then(read).is_ok() && !begin.starts_with(b"sys_info\0");
-    // Any file may be compressed.
-    is_one && tensorfile_datasets::is_shard(&begin) && (is_named_so || begin.get(257..262) == Some(b"ustar"))
+    let is_read = path.is_file() && fs::File::open(path).and_then(read).is_ok();
+    is_read && is_shard_at(&path.to_string_lossy(), &begin)
 }
 
-/// Returns whether a path has the extension of a shard.
+/// Returns whether a path or a URL has the extension of a shard.
 pub fn is_named_shard(path: &Path) -> bool {
-    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase();
-    [".tar", ".tar.gz", ".tgz", ".tar.zst"].iter().any(|end| name.ends_with(end))
+    splits::is_shard(&path.to_string_lossy())
 }
 
 /// Returns a parser for the names of writable formats.
@@ -498,10 +494,14 @@ pub fn set_max_memory(bytes: Option<u64>) {
 /// Returns the options for opening all files.
 fn options() -> OpenOptions {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.
-    let options = OpenOptions::new().backend(Backend::Positioned);
+    OpenOptions::new().backend(Backend::Positioned).limits(limits())
+}
+
+/// Returns the limits for all files.
+pub fn limits() -> Limits {
     match MAX_MEMORY.load(Ordering::Relaxed) {
-        0 => options,
-        bytes => options.limits(Limits::new().memory(bytes)),
+        0 => Limits::new(),
+        bytes => Limits::new().memory(bytes),
     }
 }
 
@@ -540,7 +540,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         options = options.format(format);
     }
     let file = match is_stdin(path) {
-        _ if is_shard(path, from) => tensorfile_datasets::open(&location(path)?, &options, &Limits::new()).at(path),
+        _ if is_shard(path, from) => tensorfile_datasets::open(&location(path)?, &options, &limits()).at(path),
         true => open_stdin(&options, sink),
         false if is_stream(path) => open_stream(&mut fs::File::open(path).at(path)?, path, &options, sink),
         // For a directory, the path in the error is the path of a file in it.

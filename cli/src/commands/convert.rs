@@ -14,7 +14,7 @@ use crate::args::{
 };
 use crate::exit::{Failure, Outcome, Verdict};
 use crate::export::{Export, Kept};
-use crate::output::{Stdout, note};
+use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
 ///
@@ -191,7 +191,8 @@ impl Shards {
             Self::Unpack => {
                 convert.no_clobber.check(output)?;
                 let location = location(input)?;
-                unpack(&location, output).map_err(|error| Failure::from_shards(input, &error))?;
+                let unpacked = unpack(&location, output).map_err(|error| Failure::from_shards(input, &error))?;
+                warnings::print(convert.input.path(), &unpacked.warnings);
                 Ok(Verdict::Pass)
             }
         }

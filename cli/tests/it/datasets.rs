@@ -106,6 +106,60 @@ fn folders_become_shards_and_shards_folders() {
 }
 
 #[test]
+fn files_that_are_not_read_are_warnings() {
+    let session = session();
+    let plain = std::fs::read(session.path("a-0.tar")).unwrap();
+    std::fs::write(session.path("joined.tar"), [&plain[..], &plain].concat()).unwrap();
+    let mut label = tar::Header::new_old();
+    label.as_mut_bytes()[..3].copy_from_slice(b"LBL");
+    label.set_entry_type(tar::EntryType::new(b'V'));
+    label.set_cksum();
+    std::fs::write(session.path("label.tar"), [label.as_bytes(), &plain[..]].concat()).unwrap();
+    let mut link = tar::Header::new_gnu();
+    link.set_path("y.txt").unwrap();
+    link.set_link_name("x/0001.caption.txt").unwrap();
+    link.set_entry_type(tar::EntryType::Link);
+    link.set_size(0);
+    link.set_cksum();
+    let pair = Sample { image: array![[1.0]], label: 1, jpg: Blob(vec![]), caption: String::new() };
+    let mut writer = ShardWriter::new(session.path("b-{0..}.tar")).unwrap();
+    writer.write_files("y", [("x.npy", "no array"), ("x.json", "{}"), ("jpg", "1"), ("jpg.cls", "1")]).unwrap();
+    writer.write("z", &pair).unwrap();
+    let shard = writer.finish().unwrap().pop().unwrap();
+    std::fs::write(
+        session.path("link.tar"),
+        [link.as_bytes(), &std::fs::read(&shard.path).unwrap()[5 << 10..]].concat(),
+    )
+    .unwrap();
+    std::fs::write(session.path("zeros.tar"), [0; 10240]).unwrap();
+    std::fs::write(session.path("zeros.bin"), [0; 10240]).unwrap();
+    std::fs::write(session.path("noise"), [0xdd; 600]).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &plain).unwrap();
+    let gzip = gzip.finish().unwrap();
+    std::fs::write(session.path("cut.tar.gz"), &gzip[..gzip.len() / 2]).unwrap();
+    // A window of 2 GiB.
+    std::fs::write(session.path("window.tar.zst"), b"\x28\xb5\x2f\xfd\x00\xa8\x09\x00\x00\x01").unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "ls joined.tar",
+        "verify joined.tar",
+        "verify --strict joined.tar",
+        "convert joined.tar joined",
+        "verify --strict label.tar",
+        "ls b-0.tar",
+        "info b-0.tar",
+        "verify link.tar",
+        "ls zeros.tar",
+        "verify --strict zeros.tar",
+        "ls zeros.bin",
+        "ls noise",
+        "ls cut.tar.gz",
+        "ls window.tar.zst",
+        "--max-memory 1kB ls a-0.tar",
+    ]));
+}
+
+#[test]
 fn an_index_for_wids_is_written() {
     let session = Session::new();
     std::fs::create_dir(session.path("folder")).unwrap();

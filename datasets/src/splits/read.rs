@@ -10,7 +10,7 @@ use super::plan::shown;
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::batches::Batch;
 use crate::error::{Error, Result};
-use crate::role::Role;
+use crate::role::{Kind, Member};
 use crate::sample::Sample;
 use crate::shard::Shard;
 
@@ -76,7 +76,9 @@ impl Split {
         let mut samples = self.samples()?.collect::<Result<Vec<Sample>>>()?;
         if let Some(columns) = columns {
             for sample in &mut samples {
-                sample.members.retain(|member| columns.iter().any(|column| is_of(&member.extension, column)));
+                // One that cannot be read may be in no column.
+                let is_full = sample.has_clash().unwrap_or(false);
+                sample.keep(is_full, &|member| columns.iter().any(|column| is_of(member, column)));
             }
         }
         let mut batch = Batch::new(&samples)?;
@@ -176,11 +178,10 @@ pub(super) fn in_file(error: tensorfile::Error, path: &str) -> Error {
 }
 
 /// Returns whether a file of a sample has tensors or text of a column.
-fn is_of(extension: &str, column: &str) -> bool {
-    match Role::of(extension) {
-        Role::Tensors(_, name) => {
-            column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        }
-        Role::Number(name) | Role::Text(name) | Role::Blob(name) => name == column,
+fn is_of(member: &Member, column: &str) -> bool {
+    let is_below = |name: &str| column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    match member.kind() {
+        Kind::Tensors(_) => is_below(member.name()) || is_below(&member.extension),
+        Kind::Number | Kind::Text | Kind::Blob => member.name() == column,
     }
 }

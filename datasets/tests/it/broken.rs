@@ -33,14 +33,18 @@ fn errors_say_what_is_wrong_and_where() {
             "sample `1` at byte 1024: the key, which is at byte 0 too, comes back after another; pack the files in order, as \
              `tar --sort=name` does",
         ),
-        ("a hard link", entry("1.txt", b'1', b""), "`1.txt` is a hard link, which is not read (at byte 0)"),
-        ("a device", entry("1.txt", b'3', b""), "`1.txt` is a device, which is not read (at byte 0)"),
-        ("a block device", entry("1.txt", b'4', b""), "`1.txt` is a device, which is not read (at byte 0)"),
-        ("a volume", entry("1.txt", b'V', b""), "`1.txt` is of the type `V`, which is not read (at byte 0)"),
+        ("a hard link", entry("1.txt", b'1', b""), "sample `1` at byte 0: `1.txt` is a hard link, which is not read"),
+        ("a device", entry("1.txt", b'3', b""), "sample `1` at byte 0: `1.txt` is a device, which is not read"),
+        ("a block device", entry("1.txt", b'4', b""), "sample `1` at byte 0: `1.txt` is a device, which is not read"),
+        (
+            "a part of a volume",
+            entry("1.txt", b'M', b""),
+            "sample `1` at byte 0: `1.txt` is of the type `M`, which is not read",
+        ),
         (
             "a sparse record",
             [pax(&[("GNU.sparse.major", "1")]), file("1.txt", "x")].concat(),
-            "a sparse file is not read (at byte 0)",
+            "sample `1` at byte 0: a sparse file is not read",
         ),
         (
             "a folder with data",
@@ -75,14 +79,18 @@ fn errors_say_what_is_wrong_and_where() {
         (
             "two names",
             [pax(&[("path", "a.txt")]), entry("././@LongLink", b'L', b"b.txt\0"), file("1.txt", "x")].concat(),
-            "the PAX record `path` is `a.txt`, but the header says otherwise (at byte 0)",
+            "sample `b` at byte 0: the PAX record `path` is `a.txt`, but the header says otherwise",
         ),
         (
             "NUL in a name",
             [entry("././@LongLink", b'L', b"b.txt\0.c\0"), file("1.txt", "x")].concat(),
-            "`b.txt\\0.c` is a name with NUL, which readers take for different names (at byte 0)",
+            "sample `b` at byte 0: `b.txt\\0.c` is a name with NUL, which readers take for different names",
         ),
-        ("a name that is not UTF-8", changed(0, b"\xff.txt\0"), "the name `\\xff.txt` is not UTF-8 (at byte 0)"),
+        (
+            "a name that is not UTF-8",
+            changed(0, b"\xff.txt\0"),
+            "sample `\\xff` at byte 0: the name `\\xff.txt` is not UTF-8",
+        ),
         (
             "a checksum",
             bad_sum,
@@ -116,7 +124,7 @@ fn errors_say_what_is_wrong_and_where() {
                 sum(&mut file);
                 file
             },
-            "a header that is not ustar has a prefix, which readers take for different names (at byte 0)",
+            "sample `1` at byte 0: a header that is not ustar has a prefix, which readers take for different names",
         ),
     ] {
         let tar = archive(&[entries]);
@@ -164,10 +172,13 @@ fn compressed_shards_are_checked_to_their_end() {
     wrong_sum[end - 5] ^= 1;
     assert_eq!(
         ShardFile::named("a.gz", &wrong_sum).error(),
-        "a.gz: corrupt gzip stream does not have a matching checksum"
+        "a.gz: gzip: corrupt gzip stream does not have a matching checksum (at byte 2560)"
     );
     let cut = gzip(&tar);
-    assert_eq!(ShardFile::named("a.gz", &cut[..cut.len() - 4]).error(), "a.gz: unexpected end of file");
+    assert_eq!(
+        ShardFile::named("a.gz", &cut[..cut.len() - 4]).error(),
+        "a.gz: gzip: the file ends early (at byte 2560)"
+    );
     let mut wrong = zstd(&tar);
     let end = wrong.len();
     wrong[end - 1] ^= 1;

@@ -5,9 +5,11 @@
 
 mod adapters;
 mod broken;
+mod fields;
 mod interop;
 mod names;
 mod reading;
 mod splits;
 mod support;
+mod writers;
 mod writing;
