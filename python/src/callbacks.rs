@@ -98,7 +98,7 @@ pub fn is_remote(file: &File) -> bool {
 }
 
 /// The time between two looks for signals.
-const POLL: Duration = Duration::from_millis(50);
+pub const POLL: Duration = Duration::from_millis(50);
 
 /// Does work in a thread of its own, without the interpreter, and waits until it is done.
 ///

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -16,13 +18,18 @@ class webdataset:
 
     `shards` is a pattern such as `"train-{000000..000123}.tar"` or `"train-*.tar"`, several of them, a URL, or `-` for
     standard input; shards may be compressed with gzip or zstd. A dict has the names of the files up to their last
-    extension: `0001.image.ten` is `sample["image"]`. Tensors are read-only numpy arrays, views of the shard where it is not
-    compressed; `.cls` is an int, `.txt` a str, `.json` is parsed, and other files are bytes. `__key__` and `__url__` are the
-    key and the shard. Nothing in a shard is executed.
+    extension: `0001.image.ten` is `sample["image"]`. Where two files would have one name, both keep their extension:
+    `0001.image.npy` and `0001.image.json` are `sample["image.npy"]` and `sample["image.json"]`. Tensors are read-only numpy
+    arrays, views of the shard where it is not compressed; `.cls` is an int, `.txt` a str, `.json` is parsed, and other files
+    are bytes. `__key__` and `__url__` are the key and the shard. Nothing in a shard is executed.
 
-    `shuffle` is the size of a buffer to choose samples from, with `seed`. `rank` and `world` keep every `world`-th shard.
-    With `errors="skip"`, broken samples and shards are left out and counted by `skipped`. `state_dict` and
-    `load_state_dict` stop and go on, in another process too.
+    `shuffle` is the size of a buffer to choose samples from, with `seed` and the epoch, which `set_epoch` sets. `rank` and
+    `world` keep every `world`-th shard. With `samples`, there are exactly so many samples in an epoch: the shards begin again
+    if they have fewer, and are not read to their ends if they have more, so that all ranks have the same number.
+
+    With `errors="skip"`, broken samples and shards are left out and counted by `skipped`. A shard that may be cut, or that
+    goes on after its end, is a `UserWarning`; with `errors="strict"`, it is an error. `state_dict` and `load_state_dict` stop
+    and go on, in another process too.
 
     >>> import numpy, tarfile, tensorfile
     >>> tensorfile.save("doctest.ten", {"0": numpy.arange(3)})
@@ -33,32 +40,71 @@ class webdataset:
     ('0001', array([0, 1, 2]))
     """
 
+    # Who share the shards, in messages.
+    _sharers = "ranks"
+    # Whether tensors are `Tensor` instead of arrays.
+    _tensors = False
+
     def __init__(
         self,
-        shards: str | Iterable[str],
+        shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         shuffle: int = 0,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
+        samples: int | None = None,
         errors: str = "stop",
     ) -> None:
-        if errors not in ("stop", "skip"):
-            raise ValueError(f"unknown errors `{errors}`; they are `stop` and `skip`")
+        if errors not in ("stop", "skip", "strict"):
+            raise ValueError(f"unknown errors `{errors}`; they are `stop`, `skip` and `strict`")
         if not 0 <= rank < world:
             raise ValueError(f"rank {rank} is not one of {world}")
-        patterns = [shards] if isinstance(shards, (str, os.PathLike)) else shards
-        found = [location for pattern in patterns for location in locations(os.fspath(pattern))]
+        if samples is not None and samples < 0:
+            raise ValueError(f"the number of samples is {samples}")
+        found = expanded(shards)
         self.shards = found[rank::world]
-        self._options: dict[str, Any] = {"skip_errors": errors == "skip", "shuffle": shuffle, "seed": seed}
-        self._state: str | None = None
+        if world > len(found):
+            text = f"{world} {self._sharers} share {len(found)} shards, so that some have no samples"
+            if samples and not self.shards:
+                raise ValueError(f"{text}, as number {rank} has none; use fewer, or more shards")
+            warnings.warn(text, stacklevel=2)
+        self._options: dict[str, Any] = {"errors": errors, "shuffle": shuffle, "tensors": self._tensors}
+        self._seed, self._count, self._epoch = seed, samples, 0
+        # What was loaded, until it is iterated over.
+        self._state: dict[str, Any] | None = None
         self._samples: Samples | None = None
+        self._taken = self._round = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch: each shuffles in another order, which depends on `seed` and the epoch only."""
+        self._epoch = epoch
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """Iterate over the samples: after the state that was loaded, or else from the start."""
-        state, self._state = self._state, None
-        self._samples = Samples(self.shards, state=state, **self._options)
-        return self._samples
+        state, self._state = self._state or {}, None
+        self._taken, self._round = state.get("taken", 0), state.get("round", 0)
+        self._samples = self._open(state.get("state"), state.get("epoch", self._epoch))
+        return self._samples if self._count is None else self._counted(self._count, state.get("epoch", self._epoch))
+
+    def _open(self, state: str | None, epoch: int) -> Samples:
+        seed = seed_of(self._seed, epoch, self._round)
+        return Samples(self.shards, state=state, seed=seed, **self._options)
+
+    def _counted(self, count: int, epoch: int) -> Iterator[dict[str, Any]]:
+        """Yield so many samples, of as many rounds over the shards as it takes."""
+        is_new = self._taken == 0
+        while self._taken < count:
+            assert self._samples is not None
+            for sample in self._samples:
+                self._taken, is_new = self._taken + 1, False
+                yield sample
+                if self._taken >= count:
+                    return
+            if is_new:
+                raise ValueError(f"the {len(self.shards)} shards have no samples, and {count} are asked for")
+            self._round, is_new = self._round + 1, True
+            self._samples = self._open(None, epoch)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what pickle keeps: the shards, the options, and the state after the last sample."""
@@ -71,8 +117,30 @@ class webdataset:
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state after the last sample, which JSON and pickle can keep."""
-        return {"state": self._samples.state() if self._samples else self._state}
+        if self._samples is None:
+            return self._state or {"state": None, "epoch": self._epoch}
+        state = {"state": self._samples.state(), "epoch": self._epoch}
+        return state if self._count is None else {**state, "taken": self._taken, "round": self._round}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on after a state, the next time that the samples are iterated over. The shards and options must be the same."""
-        self._state, self._samples = state["state"], None
+        self._state, self._samples = dict(state), None
+        self._epoch = state.get("epoch", self._epoch)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process goes on where this one is.
+        found = {**self.__dict__, "_samples": None}
+        return found if self._samples is None else {**found, "_state": self.state_dict()}
+
+
+def expanded(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Return the shards that patterns stand for."""
+    patterns = [shards] if isinstance(shards, (str, os.PathLike)) else shards
+    return [location for pattern in patterns for location in locations(os.fspath(pattern))]
+
+
+def seed_of(seed: int, epoch: int, round: int) -> int:
+    """Return the seed of a round over the shards. The first one is `seed`."""
+    if epoch == round == 0:
+        return seed
+    return int.from_bytes(hashlib.blake2b(f"{seed} {epoch} {round}".encode(), digest_size=8).digest(), "little")

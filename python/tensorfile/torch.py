@@ -23,7 +23,7 @@ from . import _arrays, _tensorfile
 from ._errors import SafetensorError, as_safetensors
 from ._safetensors import is_bytes, safe_open, save_as_safetensors
 from ._types import Path, Reader
-from ._webdataset import webdataset
+from ._webdataset import expanded, webdataset
 
 __all__ = [
     "SafetensorError",
@@ -336,32 +336,76 @@ class WebDataset(torch.utils.data.IterableDataset):
     """`tensorfile.webdataset` for a `DataLoader`: its arrays are tensors of torch, in memory of their own.
 
     The shards are divided among the ranks of `torch.distributed`, or of `RANK` and `WORLD_SIZE` in the environment, and among
-    the workers of the loader. `state_dict` and `load_state_dict` are those of the worker, as torchdata's
-    `StatefulDataLoader` uses them.
+    the workers of the loader. Ranks have as many samples as their shards have; with `samples`, each rank has exactly so many
+    in an epoch, as `DistributedDataParallel` needs: shards begin again if they have fewer. `set_epoch` gives an epoch its own
+    order, in workers too. `state_dict` and `load_state_dict` are those of the worker, as torchdata's `StatefulDataLoader` uses
+    them.
 
-        loader = DataLoader(WebDataset("train-{000000..000123}.tar", shuffle=1000), num_workers=4, batch_size=None)
+        dataset = WebDataset("train-{000000..000123}.tar", shuffle=1000, samples=100_000)
+        loader = DataLoader(dataset, num_workers=4, batch_size=None)
+        for epoch in range(10):
+            dataset.set_epoch(epoch)
+            for sample in loader: ...
     """
 
     def __init__(
-        self, shards: str | Iterable[str], *, shuffle: int = 0, seed: int = 0, errors: str = "stop"
+        self,
+        shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        shuffle: int = 0,
+        seed: int = 0,
+        samples: int | None = None,
+        errors: str = "stop",
     ) -> None:
         super().__init__()
-        self._shards = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
+        self._shards: list[str | os.PathLike[str]] = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
         self._options: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "errors": errors}
+        self._count = samples
+        # Workers that stay for several epochs see changes of shared memory.
+        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         self._state: dict[str, Any] | None = None
         self._samples: webdataset | None = None
+        self._undecoded, self._last = 0, None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Set the number of the next epoch: each shuffles in another order, which depends on `seed` and the epoch only."""
+        self._epoch.fill_(epoch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         rank, world = _rank()
         worker = torch.utils.data.get_worker_info()
-        if worker is not None:
-            rank, world = rank + world * worker.id, world * worker.num_workers
-        self._samples = webdataset(self._shards, rank=rank, world=world, **self._options)
+        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        options = dict(self._options)
+        if self._count is not None:
+            shards = len(expanded(self._shards))
+            if shards < world:
+                raise ValueError(f"{world} ranks share {shards} shards, and each rank needs one")
+            # All ranks have the same number of workers with samples, so they have as many batches.
+            workers = min(workers, shards // world)
+            if number >= workers:
+                return
+            options["samples"] = self._count // workers + (number < self._count % workers)
+        self._samples = _Samples(self._shards, rank=rank + world * number, world=world * workers, **options)
+        self._samples.set_epoch(int(self._epoch))
         if self._state is not None:
             self._samples.load_state_dict(self._state)
             self._state = None
+        self._undecoded, self._last = 0, None
         for sample in self._samples:
-            yield {name: _own(value) for name, value in sample.items()}
+            try:
+                found = {name: _of_sample(sample, value) for name, value in sample.items()}
+            except (TypeError, ValueError) as error:
+                if self._options["errors"] != "skip":
+                    raise
+                self._undecoded, self._last = self._undecoded + 1, str(error)
+                continue
+            yield found
+
+    @property
+    def skipped(self) -> tuple[int, int, str | None]:
+        """The numbers of samples and shards that this worker left out since its last start, and the last error."""
+        samples, shards, last = self._samples.skipped if self._samples else (0, 0, None)
+        return samples + self._undecoded, shards, self._last or last
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of this worker after its last sample."""
@@ -371,6 +415,15 @@ class WebDataset(torch.utils.data.IterableDataset):
         """Go on after a state of this worker."""
         self._state, self._samples = state, None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers have other shards than this process.
+        return {**self.__dict__, "_samples": None}
+
+
+class _Samples(webdataset):
+    _sharers = "ranks and workers"
+    _tensors = True
+
 
 def _rank() -> tuple[int, int]:
     """Return the rank of this process, and the number of processes."""
@@ -379,10 +432,12 @@ def _rank() -> tuple[int, int]:
     return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
-def _own(value: Any) -> Any:
-    import numpy
-
-    if not isinstance(value, numpy.ndarray):
+def _of_sample(sample: dict[str, Any], value: Any) -> Any:
+    """Return a value of a sample: tensors of torch are writable, and in memory of their own."""
+    if not isinstance(value, _tensorfile.Tensor):
         return value
-    # Tensors of torch are writable.
-    return torch.from_numpy(numpy.array(value))
+    try:
+        return _owned([value])[0]
+    except (TypeError, ValueError) as error:
+        message = f"{sample['__url__']}: sample `{sample['__key__']}`: {error}"
+        raise type(error)(message) from None

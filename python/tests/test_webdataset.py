@@ -3,7 +3,14 @@
 import gzip
 import io
 import json
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
 import tarfile
+import warnings
 
 import numpy as np
 import pytest
@@ -124,6 +131,191 @@ def test_errors(tmp_path, shards):
         iter(state)
 
 
+def test_no_file_hides_another(tmp_path):
+    files = {
+        "image.npy": npy(np.arange(3)),
+        "image.json": b'{"w": 2}',
+        "mp4": b"video",
+        "mp4.json": b'{"m": 2}',
+        "info.json": b'{"i": 1}',
+        "x.txt": b"cap",
+        "x.cls": b"4",
+        "jpg": b"\xff\xd8",
+        "jpg.cls": b"3",
+        "__key__.txt": b"other",
+        "__url__.txt": b"other",
+    }
+    write(tmp_path / "a.tar", [("0", files)])
+    (found,) = tensorfile.webdataset(str(tmp_path / "a.tar"))
+    assert found["__key__"] == "0" and found["__url__"].endswith("a.tar")
+    assert found["image.npy"].tolist() == [0, 1, 2] and found["image.json"] == {"w": 2}
+    assert (found["mp4"], found["mp4.json"], found["info"]) == (b"video", {"m": 2}, {"i": 1})
+    assert (found["x.txt"], found["x.cls"], found["jpg"], found["jpg.cls"]) == ("cap", 4, b"\xff\xd8", 3)
+    assert (found["__key__.txt"], found["__url__.txt"]) == ("other", "other")
+    assert len(found) == len(files) + 2
+    write(tmp_path / "b.tar", [("0", {"__key__": b"other"}), ("1", {"txt": b"one"})])
+    dataset = tensorfile.webdataset(str(tmp_path / "b.tar"), errors="skip")
+    assert [sample["__key__"] for sample in dataset] == ["1"] and dataset.skipped[0] == 1
+
+
+def test_compressed_files_are_decoded(tmp_path):
+    files = {"json.gz": gzip.compress(b'{"a": 1}'), "txt.gz": gzip.compress(b"hi"), "x.npy.gz": gzip.compress(npy(np.arange(2))), "nii.gz": b"kept"}
+    write(tmp_path / "a.tar", [("0", files)])
+    (found,) = tensorfile.webdataset(str(tmp_path / "a.tar"))
+    assert (found["json"], found["txt"], found["x"].tolist(), found["nii.gz"]) == ({"a": 1}, "hi", [0, 1], b"kept")
+
+
+@pytest.mark.parametrize(
+    "files, message",
+    [
+        ({"cls": b"cat"}, "found `cat`"),
+        ({"npy": b"\xff\xd8 no array"}, "npy"),
+        ({"json": b"[1,2"}, "`json`: Expecting"),
+        ({"x.json": b"{1: 2}"}, "`x.json`: "),
+        ({"txt": b"\xff"}, "`txt` is not UTF-8"),
+        ({"npy": npy(np.array(["a", "bc"]))}, "unknown dtype"),
+        ({"json.gz": b"no gzip"}, "`json.gz`, decompressed: "),
+    ],
+)
+def test_what_cannot_be_decoded_is_skipped(tmp_path, files, message):
+    good = {"npy": npy(np.arange(3)), "cls": b"1"}
+    write(tmp_path / "a.tar", [("0", good), ("1", {"jpg": b"x", **files}), ("2", good)])
+    path = str(tmp_path / "a.tar")
+    with pytest.raises((ValueError, TypeError), match=f"a.tar: sample `1` at byte .*{message}"):
+        list(tensorfile.webdataset(path))
+    dataset = tensorfile.webdataset(path, errors="skip")
+    assert [sample["__key__"] for sample in dataset] == ["0", "2"]
+    samples, shards, last = dataset.skipped
+    assert (samples, shards) == (1, 0) and "sample `1`" in last
+
+
+def test_a_byte_order_mark_is_no_json(tmp_path):
+    write(tmp_path / "a.tar", [("0", {"json": b'\xef\xbb\xbf{"a": 1}'})])
+    (found,) = tensorfile.webdataset(str(tmp_path / "a.tar"))
+    assert found["json"] == {"a": 1}
+
+
+def test_the_end_of_a_shard_is_checked(tmp_path, shards):
+    path = tmp_path / "s-0.tar"
+    content = path.read_bytes()
+    with tarfile.open(path) as tar:
+        cut = tar.getmembers()[-8].offset_data // 512 * 512 + 512
+    for changed, message in ((content[:cut], "it may be cut"), (content + content, "are left out; archives that `cat` joined")):
+        path.write_bytes(changed)
+        with pytest.warns(UserWarning, match=f"s-0.tar: .*{message}") as caught:
+            assert len(list(tensorfile.webdataset(shards))) > 15
+        assert len(caught) == 1
+        with pytest.raises(tensorfile.FormatError, match=f"s-0.tar: .*{message}"):
+            list(tensorfile.webdataset(shards, errors="strict"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            samples, found = iter(tensorfile.webdataset(shards)), []
+            with pytest.raises(UserWarning, match=message):
+                found.extend(samples)
+            # Nothing is lost if it goes on.
+            assert keys(found + list(samples))[-15:] == list(range(5, 20))
+
+
+def test_a_buffer_is_not_lost(shards):
+    dataset = tensorfile.webdataset(shards, shuffle=5, seed=1)
+    samples = iter(dataset)
+    first = [next(samples) for _ in range(9)]
+    in_order = tensorfile.webdataset(shards)
+    in_order.load_state_dict(dataset.state_dict())
+    with pytest.raises(ValueError, match="one of a shuffle, whose buffer has 4 samples"):
+        list(in_order)
+    larger = tensorfile.webdataset(shards, shuffle=100)
+    larger.load_state_dict(dataset.state_dict())
+    assert sorted(keys(first) + keys(larger)) == list(range(20))
+
+
+def test_epochs_have_their_own_order(shards):
+    dataset = tensorfile.webdataset(shards, shuffle=8, seed=1)
+    orders = []
+    for epoch in (0, 1, 2, 0):
+        dataset.set_epoch(epoch)
+        orders.append(keys(dataset))
+    assert orders[0] == orders[3] and len({tuple(order) for order in orders}) == 3
+    assert all(sorted(order) == list(range(20)) for order in orders)
+    # A state remembers the epoch.
+    dataset.set_epoch(2)
+    samples = iter(dataset)
+    first = [next(samples) for _ in range(3)]
+    resumed = tensorfile.webdataset(shards, shuffle=8, seed=1)
+    resumed.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+    assert keys(first) + keys(resumed) == orders[2] and keys(resumed) == orders[2]
+    other = pickle.loads(pickle.dumps(dataset))
+    assert keys(first) + keys(other) == orders[2]
+
+
+def test_ranks_have_equal_shares(tmp_path, shards):
+    write(tmp_path / "s-0.tar", [sample(0)])
+    whole = [keys(tensorfile.webdataset(shards, rank=rank, world=3)) for rank in range(3)]
+    assert [len(part) for part in whole] == [6, 5, 5]
+    for count in (0, 3, 5, 14):
+        for rank in range(3):
+            dataset = tensorfile.webdataset(shards, rank=rank, world=3, samples=count, shuffle=3)
+            found = keys(dataset)
+            assert len(found) == count and set(found) <= set(whole[rank])
+            if count > 6:
+                assert set(found) == set(whole[rank])
+            for taken in {0, 1, count // 2, count}:
+                samples = iter(dataset)
+                first = [next(samples) for _ in range(min(taken, count))]
+                resumed = tensorfile.webdataset(shards, rank=rank, world=3, samples=count, shuffle=3)
+                resumed.load_state_dict(json.loads(json.dumps(dataset.state_dict())))
+                assert keys(first) + keys(resumed) == found
+    with pytest.warns(UserWarning, match="6 ranks share 4 shards, so that some have no samples"):
+        assert keys(tensorfile.webdataset(shards, rank=5, world=6)) == []
+    with pytest.raises(ValueError, match="6 ranks share 4 shards.*number 5 has none"):
+        tensorfile.webdataset(shards, rank=5, world=6, samples=3)
+    (tmp_path / "e.tar").write_bytes(bytes(10240))
+    assert list(tensorfile.webdataset(str(tmp_path / "e.tar"))) == []
+    with pytest.raises(ValueError, match="the 1 shards have no samples, and 3 are asked for"):
+        list(tensorfile.webdataset(str(tmp_path / "e.tar"), samples=3))
+
+
+def test_pipes_and_standard_input(tmp_path, shards):
+    code = """
+import json, sys, tensorfile
+dataset = tensorfile.webdataset("-", shuffle=int(sys.argv[1]), errors="skip")
+print(json.dumps([sample["__key__"] for sample in dataset] + list(dataset.skipped)))
+"""
+    content = (tmp_path / "s-0.tar").read_bytes()
+    for shuffle in ("0", "3"):
+        run = subprocess.run([sys.executable, "-c", code, shuffle], input=content, capture_output=True, check=True)
+        found = json.loads(run.stdout)
+        assert sorted(found[:5]) == [f"a/{i:03}" for i in range(5)] and found[5:] == [0, 0, None]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
+def test_ctrl_c_ends_waiting_for_a_server():
+    # It takes connections, and says nothing.
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        code = """
+import sys, tensorfile
+dataset = tensorfile.webdataset(f"http://127.0.0.1:{sys.argv[1]}/a.tar")
+samples = iter(dataset)
+try:
+    print("waits", flush=True)
+    next(samples)
+except KeyboardInterrupt:
+    print("ended", dataset.skipped, sorted(dataset.state_dict()))
+"""
+        arguments = [sys.executable, "-c", code, str(server.getsockname()[1])]
+        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout.readline() == "waits\n"
+            connection, _ = server.accept()
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=20)
+            connection.close()
+        finally:
+            process.kill()
+            process.wait()
+    assert (out, err, process.returncode) == ("ended (0, 0, None) ['epoch', 'state']\n", "", 0)
+
+
 def test_torch_divides_the_shards(shards, monkeypatch):
     torch = pytest.importorskip("torch")
     from tensorfile.torch import WebDataset
@@ -145,6 +337,44 @@ def test_torch_divides_the_shards(shards, monkeypatch):
     resumed = WebDataset(shards)
     resumed.load_state_dict(dataset.state_dict())
     assert keys(resumed) == keys(samples)
+
+
+def test_torch_keeps_dtypes_and_shares(shards, tmp_path):
+    torch = pytest.importorskip("torch")
+    from tensorfile.torch import WebDataset
+
+    dtypes = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2, torch.float32, torch.bool]
+    state = {dtype: torch.tensor([[0.5, 1.0]]).to(dtype) for dtype in dtypes}
+    files = {}
+    for i, tensor in enumerate(state.values()):
+        tensorfile.torch.save_file({"w": tensor}, tmp_path / "x.safetensors")
+        files[f"t{i}.safetensors"] = (tmp_path / "x.safetensors").read_bytes()
+    write(tmp_path / "t.tar", [("0", files)])
+    (found,) = WebDataset(str(tmp_path / "t.tar"))
+    for i, (dtype, tensor) in enumerate(state.items()):
+        assert found[f"t{i}.w"].dtype == dtype and torch.equal(found[f"t{i}.w"].float(), tensor.float())
+    write(tmp_path / "u.tar", [("0", {"npy": npy(np.array(["a"]))}), ("1", {"npy": npy(np.arange(1))})])
+    with pytest.raises(TypeError, match="u.tar: sample `0`: .*unknown dtype"):
+        list(WebDataset(str(tmp_path / "u.tar")))
+    skipping = WebDataset(str(tmp_path / "u.tar"), errors="skip")
+    assert [sample["__key__"] for sample in skipping] == ["1"] and skipping.skipped[:2] == (1, 0)
+
+    for workers, persistent in ((0, False), (2, False), (2, True)):
+        dataset = WebDataset(shards, shuffle=8, samples=13)
+        loader = torch.utils.data.DataLoader(dataset, batch_size=None, num_workers=workers, persistent_workers=persistent)
+        orders = []
+        for epoch in (0, 1, 0):
+            dataset.set_epoch(epoch)
+            orders.append(keys(loader))
+        assert [len(order) for order in orders] == [13] * 3 and orders[0] == orders[2] != orders[1]
+    with pytest.warns(UserWarning, match="ranks and workers share 4 shards"):
+        os.environ.update(RANK="0", WORLD_SIZE="5")
+        try:
+            list(WebDataset(shards))
+            with pytest.raises(ValueError, match="5 ranks share 4 shards, and each rank needs one"):
+                list(WebDataset(shards, samples=2))
+        finally:
+            del os.environ["RANK"], os.environ["WORLD_SIZE"]
 
 
 def test_equals_pythons_webdataset(shards):
