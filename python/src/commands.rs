@@ -10,7 +10,7 @@ use pyo3::types::PyBytes;
 use tensorfile::file::atomic::FileLock;
 use tensorfile::file::{MetadataEdit, shown_url};
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
-use tensorfile::{ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, Tensors, WriteOptions};
+use tensorfile::{ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions};
 use tensorfile_cli::Filter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
@@ -85,11 +85,19 @@ pub fn convert(
             let what = "convert nothing".to_owned();
             return Err(ErrorKind::Unsupported { what, instead: "no tensor matches the filter".to_owned() }.into());
         }
+        // And a copy that was not cast.
+        let format = format.or_else(|| by_extension(&target));
+        let is_cast = |info: &TensorInfo| info.dtype.is_float() && info.unknown_dtype().is_none();
+        let mut infos = file.tensors().zip(&names).filter(|(_, name)| filter.matches(name)).map(|(tensor, _)| tensor.info());
+        if let Some(to) = floats.filter(|_| !lossy && !infos.any(is_cast)) {
+            let instead = "no tensor has floats; `lossy=True` converts them as they are".to_owned();
+            return Err(ErrorKind::Unsupported { what: format!("cast to {to}"), instead }.into());
+        }
         rules.check(chosen)?;
         let named = Renamed::with_names(&file, names.clone());
         let subset = Subset::new(&named, |name| filter.matches(name));
         let renamed = Renamed::by_rules(&subset, &rules);
-        let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info));
+        let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info, format));
         options.save(&target, &cast as &dyn Tensors)
     })
 }
@@ -129,7 +137,7 @@ impl ShardJob {
     }
 }
 
-fn by_extension(path: &Path) -> Option<&'static Format> {
+pub fn by_extension(path: &Path) -> Option<&'static Format> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     FORMATS.iter().copied().find(|format| format.extensions.contains(&extension.as_str()))
 }

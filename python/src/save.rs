@@ -6,10 +6,11 @@ use indexmap::IndexMap;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use tensorfile::view::CastView;
-use tensorfile::{Dtype, SaveOptions, TensorInfo, Tensors, WriteOptions};
+use tensorfile::{Dtype, Format, SaveOptions, TensorInfo, Tensors, WriteOptions};
 
 use crate::arrays::{NamedArray, NamedArrays};
 use crate::callbacks::Callback;
+use crate::commands::by_extension;
 use crate::file::format_named;
 use crate::streams::PyWriter;
 
@@ -50,7 +51,8 @@ pub fn save(
     let path_name: PathBuf = if to_writer { PathBuf::new() } else { path.extract()? };
     let writer = PyWriter(path.clone().unbind());
     let saved = py.detach(|| {
-        let cast = CastView::new(&arrays, |_, info| cast_floats(floats, info));
+        let format = format.map_or_else(|| by_extension(&path_name), |name| Format::named(name));
+        let cast = CastView::new(&arrays, |_, info| cast_floats(floats, info, format));
         let tensors: &dyn Tensors = if floats.is_some() { &cast } else { &arrays };
         if to_writer {
             options.plan("", tensors)?.to_writer(writer, tensors)
@@ -70,7 +72,8 @@ pub fn float_named(name: &str) -> PyResult<Dtype> {
     })
 }
 
-/// Returns the dtype that a tensor is cast to: floats are, others are not.
-pub fn cast_floats(floats: Option<Dtype>, info: &TensorInfo) -> Dtype {
-    floats.filter(|_| info.dtype.is_float()).unwrap_or(info.dtype)
+/// Returns the dtype in which `format` stores a tensor: floats are cast, others are not.
+pub fn cast_floats(floats: Option<Dtype>, info: &TensorInfo, format: Option<&Format>) -> Dtype {
+    let to = floats.filter(|_| info.dtype.is_float());
+    to.map_or(info.dtype, |to| format.map_or(to, |format| format.usual_dtype(info, to)))
 }

@@ -190,11 +190,12 @@ def convert(
     of their samples. A folder is packed into shards if the target is a pattern such as `train-{000000..}.tar`.
 
     - `format`: the format, unless it is that of the extension.
-    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
+    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to. In gguf, floats of rank 1 become f32, as llama.cpp
+      needs. It is an error if no tensor has floats.
     - `rename`: a dict, or rules `OLD=NEW` in which `*` stands for any text.
     - `filter`: globs of the old names; `!GLOB` excludes.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
-    - `lossy`: drop metadata that the format cannot store, which is an error otherwise.
+    - `lossy`: drop metadata that the format cannot store, which is an error otherwise, and do without a cast.
     - `progress`: a function of the bytes written and their total, whose exceptions end the conversion; `True` shows a
       bar of tqdm.
 

@@ -48,6 +48,8 @@ pub struct FormatSpec {
     pub check_name: fn(&str) -> Result<(), ErrorKind>,
     /// The last tensor may be a list of names.
     pub embeds_names: bool,
+    /// The only dtype of floats of rank 1 that the format's own software takes, if there is one.
+    pub vector_dtype: Option<Dtype>,
     /// The name that marks unknown dtypes of this format, if it can write them back.
     pub(crate) unknown_dtypes: Option<&'static str>,
 }
@@ -94,6 +96,7 @@ impl FormatSpec {
             keeps_metadata: |_| false,
             check_name: |_| Ok(()),
             embeds_names: true,
+            vector_dtype: None,
             unknown_dtypes: None,
         }
     }
@@ -120,6 +123,25 @@ impl FormatSpec {
     #[must_use]
     pub fn stores_unknown(&self, dtype: &UnknownDtype) -> bool {
         self.unknown_dtypes.is_some_and(|name| dtype.stored_in(name).is_some())
+    }
+
+    /// Returns the dtype to cast a tensor to if floats are to become `to`: another one for floats of rank 1 where the
+    /// format's own software takes no others.
+    ///
+    /// ```
+    /// # #[cfg(feature = "gguf")] {
+    /// use tensorfile::{Dtype, TensorInfo, gguf, safetensors};
+    ///
+    /// // llama.cpp multiplies rows by norms of f32 only.
+    /// let norm = TensorInfo::new(Dtype::F32, [64]);
+    /// assert_eq!(gguf::FORMAT.usual_dtype(&norm, Dtype::F16), Dtype::F32);
+    /// assert_eq!(safetensors::FORMAT.usual_dtype(&norm, Dtype::F16), Dtype::F16);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn usual_dtype(&self, info: &TensorInfo, to: Dtype) -> Dtype {
+        let is_vector = info.shape.rank() == 1 && info.dtype.is_float() && to.is_float();
+        self.vector_dtype.filter(|_| is_vector).unwrap_or(to)
     }
 
     /// Returns whether a file can store a metadata entry with this key; see

@@ -1,17 +1,19 @@
 //! The arguments for casts, and their report on standard error.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::{Arg, Command, ValueEnum};
-use indexmap::{IndexMap, IndexSet};
+use indexmap::IndexMap;
 use tensorfile::cast::{CastReport, Caster};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::view::{CastView, TensorCast};
-use tensorfile::{Dtype, Layout, TensorInfo, Tensors};
+use tensorfile::{Dtype, Format, Layout, TensorInfo, Tensors};
 
+use super::Glob;
 use super::complete::dtype_rule;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::numbers::{count, counted};
@@ -22,14 +24,18 @@ use crate::pieces::Pieces;
 /// The arguments that cast tensors.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Cast {
-    /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM
+    /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM, or whose new name matches the glob FROM
     ///
     /// Floats are cast to floats and integers to integers; other tensors are not changed. One dtype of floats and one
-    /// of integers can be given. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and
-    /// of tensors that are not cast are printed to standard error.
-    #[arg(long = "dtype", value_name = "[FROM=]TO", value_delimiter = ',', value_parser = RuleParser)]
+    /// of integers can be given, and several rules, separated by commas: one for the name of a tensor precedes one for its
+    /// dtype. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and of tensors that are not
+    /// cast are printed to standard error. If no tensor is cast, nothing is written, unless --lossy is given.
+    ///
+    /// In gguf, floats of rank 1 become f32, whatever the dtype for others: llama.cpp takes no other norms and biases. A rule
+    /// for their names casts them.
+    #[arg(long = "dtype", value_name = "[FROM=]TO", value_parser = RulesParser)]
     #[arg(hide_possible_values = true, add = dtype_rule())]
-    dtypes: Vec<CastRule>,
+    dtypes: Vec<CastRules>,
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
     cast_integers: bool,
@@ -62,11 +68,50 @@ impl Loss {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Rules separated by commas.
+#[derive(Debug, Clone)]
+struct CastRules(Vec<CastRule>);
+
+#[derive(Debug, Clone)]
 struct CastRule {
-    /// `None` for every dtype.
-    from: Option<Dtype>,
+    from: From,
     to: Dtype,
+}
+
+/// The tensors of a rule.
+#[derive(Debug, Clone)]
+enum From {
+    All,
+    Dtype(Dtype),
+    Names { text: String, glob: Glob },
+}
+
+impl fmt::Display for CastRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.from {
+            From::All => write!(f, "{}", self.to),
+            From::Dtype(from) => write!(f, "{from}={}", self.to),
+            From::Names { text, .. } => write!(f, "{text}={}", self.to),
+        }
+    }
+}
+
+impl FromStr for CastRules {
+    type Err = String;
+
+    /// Parses rules. A comma in brackets is one of a glob.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut depth = 0_usize;
+        let rules = text.split(|letter| {
+            match letter {
+                '{' | '[' => depth += 1,
+                '}' | ']' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            letter == ',' && depth == 0
+        });
+        rules.map(str::parse).collect::<Result<_, _>>().map(Self)
+    }
 }
 
 impl FromStr for CastRule {
@@ -84,10 +129,17 @@ impl FromStr for CastRule {
                 }
             }),
         };
-        match text.split_once('=') {
-            Some((from, to)) => Ok(Self { from: Some(number(from)?), to: number(to)? }),
-            None => Ok(Self { from: None, to: number(text)? }),
-        }
+        // A name may have `=`, and a dtype has none.
+        let Some((from, to)) = text.rsplit_once('=') else { return Ok(Self { from: From::All, to: number(text)? }) };
+        let to = number(to)?;
+        // What is a dtype, here or elsewhere, is no glob.
+        let from = if from.parse::<Dtype>().is_ok() || meant(from).is_some() {
+            From::Dtype(number(from)?)
+        } else {
+            let glob = from.parse::<Glob>().map_err(|error| error.to_string())?;
+            From::Names { text: from.to_owned(), glob }
+        };
+        Ok(Self { from, to })
     }
 }
 
@@ -122,13 +174,13 @@ fn meant(name: &str) -> Option<Dtype> {
 
 /// Parses rules, and lists dtypes for completions.
 #[derive(Debug, Clone)]
-struct RuleParser;
+struct RulesParser;
 
-impl TypedValueParser for RuleParser {
-    type Value = CastRule;
+impl TypedValueParser for RulesParser {
+    type Value = CastRules;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<CastRule, clap::Error> {
-        let parse: fn(&str) -> Result<CastRule, String> = CastRule::from_str;
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<CastRules, clap::Error> {
+        let parse: fn(&str) -> Result<CastRules, String> = CastRules::from_str;
         parse.parse_ref(command, arg, value)
     }
 
@@ -148,117 +200,159 @@ fn is_number(dtype: Dtype) -> bool {
 }
 
 impl Cast {
-    /// Returns the tensors in their new dtypes.
+    /// Returns the tensors in the dtypes in which `format` stores them.
     ///
     /// Fails if a rule casts between integers and floats without permission, or applies to the same tensors as another
     /// one.
-    pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors) -> Outcome<CastView<'t>> {
+    pub fn apply<'t>(&'t self, tensors: &'t dyn Tensors, format: &'static Format) -> Outcome<CastView<'t>> {
         if let Some([first, second]) = self.same_tensors() {
-            let which = match first.from {
-                Some(from) => from.name(),
-                None if first.to.is_float() => "floats",
-                None => "integers",
+            let which = match &first.from {
+                From::Dtype(from) => from.name(),
+                From::Names { text, .. } => text,
+                From::All if first.to.is_float() => "floats",
+                From::All => "integers",
             };
             let message = format_args!("--dtype: {which} cannot be cast to both {} and {}", first.to, second.to);
             return Err(Failure::usage(message));
         }
-        let crosses = |rule: &&CastRule| rule.from.is_some_and(|from| Caster::new(from, rule.to).is_err());
-        if let Some(CastRule { from: Some(from), to }) = self.dtypes.iter().find(crosses)
+        let crosses = |rule: &CastRule| match rule.from {
+            From::Dtype(from) => Some(from).filter(|from| Caster::new(*from, rule.to).is_err()),
+            _ => None,
+        };
+        if let Some((from, to)) = self.rules().find_map(|rule| crosses(rule).map(|from| (from, rule.to)))
             && !self.cast_integers
         {
             return Err(Failure::usage(format_args!("casting {from} to {to} needs --cast-integers")));
         }
-        Ok(CastView::new(tensors, |_, info| self.target(info.dtype)))
+        Ok(CastView::new(tensors, move |name, info| self.target(name, info, format)))
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &CastRule> + Clone {
+        self.dtypes.iter().flat_map(|rules| &rules.0)
     }
 
     /// Returns the first two rules for the same tensors. The second would never be used.
     fn same_tensors(&self) -> Option<[&CastRule; 2]> {
-        self.dtypes.iter().enumerate().find_map(|(index, second)| {
-            let first = self.dtypes[..index].iter().find(|first| {
-                first.from == second.from && (first.from.is_some() || first.to.is_float() == second.to.is_float())
+        self.rules().enumerate().find_map(|(index, second)| {
+            let first = self.rules().take(index).find(|first| match (&first.from, &second.from) {
+                (From::All, From::All) => first.to.is_float() == second.to.is_float(),
+                (From::Dtype(first), From::Dtype(second)) => first == second,
+                (From::Names { text: first, .. }, From::Names { text: second, .. }) => first == second,
+                _ => false,
             });
             Some([first?, second])
         })
     }
 
-    /// Returns the target dtype for tensors of dtype `from`. A rule for this dtype precedes general rules, and among
+    /// Returns the rule for a tensor. Rules for its name precede rules for its dtype, and these precede general ones. Among
     /// those, float to float and integer to integer precede casts between them.
-    fn target(&self, from: Dtype) -> Dtype {
-        let rule = |is_for: &dyn Fn(&CastRule) -> bool| self.dtypes.iter().find(|rule| is_for(rule));
-        let for_all = |rule: &CastRule| rule.from.is_none() && is_number(from);
-        let rule = rule(&|rule| rule.from == Some(from))
-            .or_else(|| rule(&|rule| for_all(rule) && from.is_float() == rule.to.is_float()))
-            .or_else(|| rule(&|rule| for_all(rule) && self.cast_integers));
-        rule.map_or(from, |rule| rule.to)
+    fn rule(&self, name: &str, from: Dtype) -> Option<&CastRule> {
+        let is_alike = |rule: &CastRule| is_number(from) && from.is_float() == rule.to.is_float();
+        let may_cross = |rule: &CastRule| is_number(from) && (self.cast_integers || is_alike(rule));
+        let find = |is_for: &dyn Fn(&CastRule) -> bool| self.rules().find(|rule| is_for(rule));
+        find(&|rule| may_cross(rule) && matches!(&rule.from, From::Names { glob, .. } if glob.matches(name)))
+            .or_else(|| find(&|rule| matches!(rule.from, From::Dtype(dtype) if dtype == from)))
+            .or_else(|| find(&|rule| matches!(rule.from, From::All) && is_alike(rule)))
+            .or_else(|| find(&|rule| matches!(rule.from, From::All) && may_cross(rule)))
     }
 
-    /// Prints the tensors left uncast by a general rule, or the reason why none is cast. `tensors` are all tensors as
-    /// written.
-    pub fn report_uncast(&self, casts: &[TensorCast], tensors: &[(String, TensorInfo)]) {
+    /// Returns the dtype in which `format` stores a tensor.
+    fn target(&self, name: &str, info: &TensorInfo, format: &Format) -> Dtype {
+        match self.rule(name, info.dtype) {
+            None => info.dtype,
+            Some(rule @ CastRule { from: From::Names { .. }, .. }) => rule.to,
+            Some(rule) => format.usual_dtype(info, rule.to),
+        }
+    }
+
+    /// Prints the tensors left uncast. `tensors` are all tensors as written.
+    ///
+    /// Fails if no tensor has a dtype that was asked for, as the file would be a copy, unless that is allowed.
+    pub fn check_uncast(
+        &self,
+        casts: &[TensorCast],
+        tensors: &[(String, TensorInfo)],
+        allows_none: bool,
+    ) -> Outcome<()> {
         if self.dtypes.is_empty() {
-            return;
+            return Ok(());
         }
-        let infos = tensors.iter().map(|(_, info)| info);
-        if casts.is_empty() {
-            return self.report_none(infos.map(|info| info.dtype));
-        }
-        for CastRule { from, to } in &self.dtypes {
-            if let Some(from) = from.filter(|from| *from != *to && casts.iter().all(|cast| cast.from != *from)) {
-                note(format_args!("--dtype {from}={to} changes no tensor"));
+        for rule @ CastRule { from, to } in self.rules() {
+            let (is_used, reason) = match from {
+                From::All => continue,
+                From::Dtype(from) => (*from == *to || casts.iter().any(|cast| cast.from == *from), String::new()),
+                From::Names { glob, .. } => match tensors.iter().find(|(name, _)| glob.matches(name)) {
+                    None => (false, ": no tensor has such a name".to_owned()),
+                    Some((_, info)) => {
+                        let is_alike = |(name, info): &(String, TensorInfo)| info.dtype == *to && glob.matches(name);
+                        let what = format!(": it is not for {}", dtype_label(info));
+                        (tensors.iter().any(is_alike), what)
+                    }
+                },
+            };
+            if !is_used && (!casts.is_empty() || !reason.is_empty()) {
+                note(format_args!("--dtype {rule} changes no tensor{reason}"));
             }
         }
-        /// The maximum number of dtypes to list.
-        const SHOWN: usize = 5;
-        // By label, in file order. Tensors already in a target dtype need no cast.
-        let mut uncast: IndexMap<&str, usize> = IndexMap::new();
-        let mut has_numbers = false;
-        for info in infos.filter(|info| self.dtypes.iter().all(|rule| rule.to != info.dtype || !is_plain(info))) {
-            *uncast.entry(dtype_label(info)).or_default() += 1;
-            has_numbers |= is_plain(info) && is_number(info.dtype);
-        }
-        if uncast.is_empty() || self.dtypes.iter().all(|rule| rule.from.is_some()) {
-            return;
-        }
-        let tensors = counted(uncast.values().sum::<usize>(), "tensor");
-        let kinds = match uncast.first() {
-            Some((dtype, _)) if uncast.len() == 1 => format!("of {dtype}"),
-            _ => {
-                let kind = |(dtype, tensors): (&&str, &usize)| format!("{} {dtype}", count(*tensors as u64));
-                let shown = uncast.iter().take(SHOWN).map(kind).collect::<Vec<_>>().join(", ");
-                match uncast.len().saturating_sub(SHOWN) {
-                    0 => format!("({shown})"),
-                    more => format!("({shown} and {})", counted(more, "more dtype")),
-                }
-            }
+        let from = |name: &str| casts.iter().find(|cast| cast.name == name).map(|cast| cast.from);
+        // The rank decided.
+        let kept = |(name, info): &&(String, TensorInfo)| {
+            let dtype = from(name).unwrap_or(info.dtype);
+            let general = self.rule(name, dtype).filter(|rule| !matches!(rule.from, From::Names { .. }));
+            general.is_some_and(|rule| rule.to != info.dtype && is_plain(info))
         };
-        let advice = if has_numbers && !self.cast_integers { "; see --cast-integers" } else { "" };
-        note(format_args!("not cast: {tensors} {kinds}{advice}"));
-    }
-
-    /// Prints the reason why no tensor is cast. `dtypes` are the dtypes of the tensors.
-    fn report_none(&self, dtypes: impl Iterator<Item = Dtype> + Clone) {
-        let is_crossed = |rule: &CastRule, dtype: Dtype| {
-            rule.from.is_none() && is_number(dtype) && dtype.is_float() != rule.to.is_float()
+        let kept: Vec<&(String, TensorInfo)> = tensors.iter().filter(kept).collect();
+        if let Some((first, info)) = kept.first() {
+            let are = if kept.len() == 1 { "is" } else { "are" };
+            note(format_args!(
+                "{} of rank 1 {are} {}, as llama.cpp needs; `--dtype 'GLOB=TO'` casts them by name; the first is `{first}`",
+                counted(kept.len(), "tensor"),
+                info.dtype
+            ));
+        }
+        let is_target = |(name, info): &(String, TensorInfo)| {
+            let is_for = |rule: &CastRule| match &rule.from {
+                From::Names { glob, .. } => glob.matches(name),
+                From::All | From::Dtype(_) => true,
+            };
+            is_plain(info) && self.rules().any(|rule| rule.to == info.dtype && is_for(rule))
         };
-        let all = match &self.dtypes[..] {
-            [CastRule { from: None, to }] if dtypes.clone().all(|dtype| dtype == *to) => {
-                format!(": all are {to} already")
+        let others = tensors.iter().filter(|tensor| !is_target(tensor) && !kept.contains(tensor));
+        let uncast = Uncast::new(others.map(|(_, info)| info));
+        if casts.iter().any(|cast| kept.iter().all(|(name, _)| *name != cast.name)) {
+            if !uncast.dtypes.is_empty() && self.rules().any(|rule| matches!(rule.from, From::All)) {
+                let advice = if uncast.has_numbers && !self.cast_integers { "; see --cast-integers" } else { "" };
+                note(format_args!("not cast: {uncast}{advice}"));
             }
-            [rule @ CastRule { to, .. }]
-                if dtypes.clone().any(|dtype| is_crossed(rule, dtype)) && !self.cast_integers =>
-            {
-                let kind =
-                    if to.is_float() { "integers are not cast to floats" } else { "floats are not cast to integers" };
-                format!(": {kind} without --cast-integers")
-            }
-            [CastRule { from: None, .. }] if dtypes.clone().next().is_some() && !dtypes.clone().any(is_number) => {
-                let names: IndexSet<&str> = dtypes.map(Dtype::name).collect();
-                let names: Vec<&str> = names.into_iter().collect();
-                format!(": all are {}", names.join(" or "))
-            }
-            _ => String::new(),
+            return Ok(());
+        }
+        if tensors.iter().any(is_target) {
+            let rest = if uncast.dtypes.is_empty() {
+                ": all are cast already".to_owned()
+            } else {
+                format!("; not cast: {uncast}")
+            };
+            note(format_args!("--dtype changes no tensor{rest}"));
+            return Ok(());
+        }
+        let crosses = |info: &TensorInfo| {
+            let is_crossed = |rule: &CastRule| info.dtype.is_float() != rule.to.is_float();
+            is_plain(info) && is_number(info.dtype) && self.rules().all(is_crossed)
         };
-        note(format_args!("--dtype changes no tensor{all}"));
+        let reason = if uncast.dtypes.is_empty() {
+            String::new()
+        } else if !self.cast_integers && tensors.iter().any(|(_, info)| crosses(info)) {
+            let to_floats = self.rules().any(|rule| rule.to.is_float());
+            let kind = if to_floats { "integers are not cast to floats" } else { "floats are not cast to integers" };
+            format!(": {kind} without --cast-integers; not cast: {uncast}")
+        } else {
+            format!(": not cast: {uncast}")
+        };
+        if allows_none {
+            note(format_args!("--dtype changes no tensor{reason}"));
+            return Ok(());
+        }
+        Err(Failure::usage(format_args!("--dtype changes no tensor{reason}; --lossy converts the file without a cast")))
     }
 
     /// Casts all tensors, if losses must be found before anything is written, and prints the ones with losses of
@@ -318,6 +412,40 @@ impl Cast {
     }
 }
 
+/// The tensors that are not cast, by dtype, in file order.
+struct Uncast<'i> {
+    dtypes: IndexMap<&'i str, usize>,
+    has_numbers: bool,
+}
+
+impl<'i> Uncast<'i> {
+    fn new(infos: impl Iterator<Item = &'i TensorInfo>) -> Self {
+        let mut uncast = Self { dtypes: IndexMap::new(), has_numbers: false };
+        for info in infos {
+            *uncast.dtypes.entry(dtype_label(info)).or_default() += 1;
+            uncast.has_numbers |= is_plain(info) && is_number(info.dtype);
+        }
+        uncast
+    }
+}
+
+impl fmt::Display for Uncast<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// The maximum number of dtypes to list.
+        const SHOWN: usize = 5;
+        let tensors = counted(self.dtypes.values().sum::<usize>(), "tensor");
+        if let (Some((dtype, _)), 1) = (self.dtypes.first(), self.dtypes.len()) {
+            return write!(f, "{tensors} of {dtype}");
+        }
+        let kind = |(dtype, tensors): (&&str, &usize)| format!("{} {dtype}", count(*tensors as u64));
+        let shown = self.dtypes.iter().take(SHOWN).map(kind).collect::<Vec<_>>().join(", ");
+        match self.dtypes.len().saturating_sub(SHOWN) {
+            0 => write!(f, "{tensors} ({shown})"),
+            more => write!(f, "{tensors} ({shown} and {})", counted(more, "more dtype")),
+        }
+    }
+}
+
 /// Formats the counts of a report.
 fn changes(report: &CastReport) -> String {
     let kinds = [
@@ -337,12 +465,13 @@ mod tests {
     use super::*;
 
     fn cast(rules: &[&str], cast_integers: bool) -> Cast {
-        let dtypes = rules.iter().map(|rule| rule.parse().unwrap()).collect();
+        let dtypes = rules.iter().map(|rules| rules.parse().unwrap()).collect();
         Cast { dtypes, cast_integers, verbose: false, fail_on: Vec::new() }
     }
 
     fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {
-        cast(rules, cast_integers).target(from)
+        let ptd = Format::named("ptd").unwrap();
+        cast(rules, cast_integers).target("name", &TensorInfo::new(from, [2, 2]), ptd)
     }
 
     #[test]
@@ -374,6 +503,25 @@ mod tests {
             (&[], false, Dtype::F32, Dtype::F32),
         ] {
             assert_eq!(target(rules, cast_integers, from), to, "{rules:?} {from}");
+        }
+    }
+
+    #[test]
+    fn rules_for_names_come_first_and_vectors_of_gguf_are_f32() {
+        let [gguf, ptd] = ["gguf", "ptd"].map(|name| Format::named(name).unwrap());
+        let cast = cast(&["f16,norm.*=bf16", "{a,b}.bias=f64", "f64=f16"], false);
+        for (name, from, rank, format, to) in [
+            ("a.weight", Dtype::F32, 2, gguf, Dtype::F16),
+            ("a.scale", Dtype::F32, 1, gguf, Dtype::F32),
+            ("a.scale", Dtype::Bf16, 1, gguf, Dtype::F32),
+            ("a.scale", Dtype::F64, 1, gguf, Dtype::F32),
+            ("a.scale", Dtype::F32, 1, ptd, Dtype::F16),
+            ("norm.weight", Dtype::F32, 1, gguf, Dtype::Bf16),
+            ("b.bias", Dtype::F32, 1, ptd, Dtype::F64),
+            ("norm.weight", Dtype::I64, 1, ptd, Dtype::I64),
+        ] {
+            let shape: &[usize] = &[2; 2][..rank];
+            assert_eq!(cast.target(name, &TensorInfo::new(from, shape), format), to, "{name} {from}");
         }
     }
 

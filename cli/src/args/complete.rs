@@ -29,8 +29,10 @@ pub fn tensor_name_and_new() -> ArgValueCompleter {
         let files = files();
         let names = || files.iter().flat_map(File::tensors).map(|tensor| tensor.name());
         match current.to_str().and_then(|current| current.split_once('=')) {
-            Some((old, _)) => offer(current, names().filter(|name| *name == old).map(|name| format!("{name}={name}"))),
-            None => offer(current, names().map(|name| format!("{name}="))),
+            Some((old, _)) => {
+                offer("", current, names().filter(|name| *name == old).map(|name| format!("{name}={name}")))
+            }
+            None => offer("", current, names().map(|name| format!("{name}="))),
         }
     })
 }
@@ -39,7 +41,7 @@ pub fn tensor_name_and_new() -> ArgValueCompleter {
 pub fn metadata_key(end: &'static str) -> ArgValueCompleter {
     ArgValueCompleter::new(move |current: &OsStr| {
         let metadata = files().into_iter().filter_map(|file| file.metadata().ok());
-        offer(current, metadata.flat_map(|metadata| metadata.entries.into_keys()).map(|key| format!("{key}{end}")))
+        offer("", current, metadata.flat_map(|metadata| metadata.entries.into_keys()).map(|key| format!("{key}{end}")))
     })
 }
 
@@ -47,21 +49,25 @@ pub fn metadata_key(end: &'static str) -> ArgValueCompleter {
 pub fn dtype_rule() -> ArgValueCompleter {
     ArgValueCompleter::new(|current: &OsStr| {
         let numbers = || Dtype::ALL.iter().filter(|dtype| dtype.is_float() || dtype.is_integer());
-        let from = current.to_str().and_then(|current| current.split_once('=')).map(|(from, _)| from.parse::<Dtype>());
-        match from {
-            None => offer(current, numbers().map(|to| to.name().to_owned())),
-            Some(Err(_)) => Vec::new(),
-            Some(Ok(from)) => {
-                let others = numbers().filter(|to| **to != from && Caster::new(from, **to).is_ok());
-                offer(current, others.map(|to| format!("{from}={to}")))
-            }
-        }
+        let text = current.to_str().unwrap_or_default();
+        // Rules are separated by commas, and the last one is completed.
+        let (before, rule) = text.split_at(text.rfind(',').map_or(0, |comma| comma + 1));
+        let Some((from, _)) = rule.rsplit_once('=') else {
+            return offer(before, current, numbers().map(|to| to.name().to_owned()));
+        };
+        let dtype = from.parse::<Dtype>();
+        let fits = |to: Dtype| match dtype {
+            Ok(dtype) => to != dtype && Caster::new(dtype, to).is_ok(),
+            // The names of tensors.
+            Err(_) => true,
+        };
+        offer(before, current, numbers().filter(|to| fits(**to)).map(|to| format!("{from}={to}")))
     })
 }
 
 fn names(current: &OsStr) -> Vec<CompletionCandidate> {
     let files = files();
-    offer(current, files.iter().flat_map(File::tensors).map(|tensor| tensor.name().to_owned()))
+    offer("", current, files.iter().flat_map(File::tensors).map(|tensor| tensor.name().to_owned()))
 }
 
 /// Opens the files on the command line.
@@ -72,16 +78,16 @@ fn files() -> Vec<File> {
     paths.filter_map(|path| File::open(path).ok()).collect()
 }
 
-/// Returns the distinct texts that begin with the typed one and are safe to insert.
-fn offer(current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+/// Returns the distinct texts that begin with what was typed after `before`, and are safe to insert.
+fn offer(before: &str, current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     /// More would fill the terminal.
     const SHOWN: usize = 1000;
 
-    let Some(current) = current.to_str() else { return Vec::new() };
+    let Some(current) = current.to_str().and_then(|current| current.strip_prefix(before)) else { return Vec::new() };
     let texts = texts.filter(|text| text.starts_with(current) && is_plain(text));
     // Several files have the same names.
     let texts: IndexSet<String> = texts.take(SHOWN).collect();
-    texts.into_iter().map(CompletionCandidate::new).collect()
+    texts.into_iter().map(|text| CompletionCandidate::new(format!("{before}{text}"))).collect()
 }
 
 /// Returns whether a shell takes a text literally: a name in a file may be a command.

@@ -113,14 +113,14 @@ impl Convert {
         names.expect_unique(path, &names.chosen)?;
         let renamed = Renamed::with_names(&source, names.names.clone());
         let subset = Subset::from_positions(&renamed, names.chosen.iter().copied());
-        let cast = self.cast.apply(&subset)?;
+        let cast = self.cast.apply(&subset, target.format)?;
         let export =
             Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?.with_note(NewNames::note(&[names]));
         self.filter.expect_some(export.len())?;
         if self.cast.check(&cast, path)? == Verdict::Fail {
             return Ok(Verdict::Fail);
         }
-        self.cast.report_uncast(&cast.casts(), export.tensors());
+        self.cast.check_uncast(&cast.casts(), export.tensors(), self.write.lossy)?;
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());

@@ -346,3 +346,46 @@ fn says_what_a_dtype_may_mean_and_when_nothing_is_cast() {
         assert!(output.status.code() == Some(2) && message.contains(&expected), "{message}");
     }
 }
+
+/// llama.cpp multiplies rows by norms of f32 only.
+#[test]
+fn in_gguf_floats_of_rank_1_are_f32_unless_cast_by_name() {
+    let session = Session::new();
+    let halves: Vec<half::bf16> = (0..8).map(|at| half::bf16::from_f32(at as f32)).collect();
+    session.write(
+        "model.safetensors",
+        &[
+            ("blk.0.attn_norm.weight", weights(&[8])),
+            ("blk.0.ffn_norm.weight", Tensor::from_slice(&halves, [8]).unwrap()),
+            ("blk.0.attn_q.weight", weights(&[4, 8])),
+            ("rope.freqs", Tensor::from_slice(&[1_i32, 2], [2]).unwrap()),
+        ]
+        .into_iter()
+        .collect(),
+    );
+    insta::assert_snapshot!(session.transcript(&[
+        "convert model.safetensors model.gguf --dtype f16",
+        "ls model.gguf",
+        "convert model.safetensors named.gguf --dtype f16,*attn_norm*=bf16",
+        "ls named.gguf",
+        "convert model.safetensors all.safetensors --dtype f16",
+        "convert model.safetensors none.gguf --dtype bf16 --filter *norm*",
+        "convert model.safetensors none.safetensors --dtype bf16 --filter rope.*",
+        "convert model.safetensors none.safetensors --dtype i8 --filter !rope.*",
+        "convert model.safetensors {q,norm}.safetensors --dtype *.{attn_q,attn_norm}.weight=f64",
+        "ls {q,norm}.safetensors",
+    ]));
+    assert!(!session.path("none.safetensors").exists());
+}
+
+#[test]
+fn blocks_that_are_not_cast_are_named() {
+    let session = Session::new();
+    let blocks = Tensor::new(TensorInfo::new(Dtype::Q4_0, [2, 32]), &[0; 36]).unwrap();
+    session.write("blocks.gguf", &[("a", blocks), ("norm", weights(&[8]))].into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "convert blocks.gguf half.gguf --dtype f16",
+        "convert blocks.gguf half.gguf --dtype f16 --lossy",
+        "convert blocks.gguf half.gguf --dtype norm=f16",
+    ]));
+}

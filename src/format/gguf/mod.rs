@@ -93,6 +93,7 @@ use crate::format::{Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::FormatSpec;
 use crate::storage::Slice;
+use crate::tensor::Dtype;
 use crate::write::{Encode, LentEncode, WriteOptions};
 
 /// The format: what it can store, and how it is recognized.
@@ -108,6 +109,7 @@ const SPEC: FormatSpec = FormatSpec {
     keeps_metadata: metadata::keeps,
     check_name: header::check_name,
     embeds_names: false,
+    vector_dtype: Some(Dtype::F32),
     unknown_dtypes: Some("gguf"),
     ..known::GGUF.spec(DTYPES)
 };
