@@ -162,6 +162,7 @@ impl<'de> Finder<'de> {
         self.reader = finder.take_reader();
         match (self.reader.leave(), loaded) {
             (lacking @ 1.., Err(error)) if matches!(error.category(), Category::Mismatch | Category::Call) => {
+                self.reader.loader.is_broken = true;
                 let what = format!("the stream ends after {} of the {tensors} tensors of a value", tensors - lacking);
                 Err(Error::new(ErrorKind::Malformed { what }).at(self.reader.loader.next_offset()))
             }

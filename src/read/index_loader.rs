@@ -35,6 +35,8 @@ pub(crate) struct IndexLoader<'de> {
     passed: usize,
     /// The end of the last passed message.
     passed_to: u64,
+    /// Reading failed, and the next tensor cannot be found.
+    pub(crate) is_broken: bool,
 }
 
 /// The storage of a file, for reading its tensors.
@@ -107,6 +109,7 @@ impl<'de> IndexLoader<'de> {
             payload_bytes: 0,
             passed: 0,
             passed_to: 0,
+            is_broken: false,
         }
     }
 
@@ -124,6 +127,7 @@ impl<'de> IndexLoader<'de> {
             payload_bytes: 0,
             passed: 0,
             passed_to: 0,
+            is_broken: false,
         }
     }
 
@@ -199,6 +203,7 @@ impl<'de> IndexLoader<'de> {
             ended => {
                 let error = ended.err();
                 self.index_reader = ReaderOfIndex::Ended(None);
+                self.is_broken = error.is_some();
                 return error.map_or(Ok(false), |error| Err(error.in_tensor(self.last_label())));
             }
         };
@@ -216,6 +221,7 @@ impl<'de> IndexLoader<'de> {
         self.passed += 1;
         if payload.is_err() {
             self.index_reader = ReaderOfIndex::Ended(None);
+            self.is_broken = true;
         }
         payload
     }

@@ -299,6 +299,7 @@ impl<'de> Reader<'de> {
         // A stream that failed within a payload has no next tensor.
         if matches!(error.category(), Category::File | Category::Io) && !self.loader.is_drained() {
             self.loader.index_reader = ReaderOfIndex::Ended(None);
+            self.loader.is_broken = true;
         }
         // An unsupported tensor is not an error at any offset.
         if error.category() == Category::Call { error } else { error.at(self.offset(i)) }
@@ -319,6 +320,7 @@ impl<'de> Reader<'de> {
 
     fn read_next(&mut self) -> Result<bool> {
         let read = self.try_read_on();
+        self.loader.is_broken |= read.is_err();
         if !self.loader.is_stream || !matches!(read, Ok(true)) {
             let ended = std::mem::replace(&mut self.loader.index_reader, ReaderOfIndex::Ended(None));
             if let ReaderOfIndex::Reading(reader) = ended {

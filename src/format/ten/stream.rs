@@ -314,6 +314,34 @@ impl Write for Unflushed<'_> {
 #[derive(Debug)]
 pub struct Decoder<'r> {
     finder: Finder<'r>,
+    /// The error after which the next tensor cannot be found.
+    failure: Option<BrokenOff>,
+}
+
+/// An error of a stream, to be returned again: in place of the end, which it would look like.
+#[derive(Debug)]
+struct BrokenOff {
+    io: Option<io::ErrorKind>,
+    message: String,
+}
+
+impl BrokenOff {
+    fn new(error: &Error) -> Self {
+        let io = match error.kind() {
+            ErrorKind::Io(error) => Some(error.kind()),
+            _ => None,
+        };
+        let message = error.to_string();
+        Self { io, message: message.strip_prefix("ten: ").unwrap_or(&message).to_owned() }
+    }
+
+    fn to_error(&self) -> Error {
+        let what = format!("the stream broke off before: {}", self.message);
+        match self.io {
+            Some(kind) => Error::from(io::Error::new(kind, what)),
+            None => ErrorKind::Malformed { what }.into(),
+        }
+    }
 }
 
 impl<'r> Decoder<'r> {
@@ -347,7 +375,7 @@ impl<'r> Decoder<'r> {
         let mut reader = read::Reader::new(storage, &FORMAT.reading, limits.tensors(u64::MAX));
         // A list of names is an ordinary tensor here.
         reader.loader.ignore_embedded_names();
-        Self { finder: Finder::one_by_one(reader, FORMAT.name) }
+        Self { finder: Finder::one_by_one(reader, FORMAT.name), failure: None }
     }
 
     /// Returns the name, dtype and shape of the next tensor; `None` at the end of the stream.
@@ -378,12 +406,30 @@ impl<'r> Decoder<'r> {
     ///
     /// If the stream is malformed or cannot be read.
     pub fn peek(&mut self) -> Result<Option<(&str, &TensorInfo)>> {
+        let Some(index) = self.next_index()? else { return Ok(None) };
         let reader = self.finder.reader();
-        let next = reader.peek().map_err(|error| error.in_format(FORMAT.name))?;
-        Ok(next.map(|index| {
-            let name = if reader.index().has_name(index) { reader.name(index) } else { "" };
-            (name, reader.info(index))
-        }))
+        let name = if reader.index().has_name(index) { reader.name(index) } else { "" };
+        Ok(Some((name, reader.info(index))))
+    }
+
+    /// Returns the index of the next tensor. A stream that broke off has no end.
+    fn next_index(&mut self) -> Result<Option<usize>> {
+        let next = self.finder.reader().peek().map_err(|error| error.in_format(FORMAT.name));
+        match (self.noted(next)?, &self.failure) {
+            (None, Some(failure)) => Err(failure.to_error().in_format(FORMAT.name)),
+            (next, _) => Ok(next),
+        }
+    }
+
+    /// Keeps the first error after which there is no next tensor.
+    fn noted<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && self.failure.is_none()
+            && self.finder.reader().loader.is_broken
+        {
+            self.failure = Some(BrokenOff::new(error));
+        }
+        result
     }
 
     /// Reads the next tensor and its name, possibly empty; `None` at the end of the stream.
@@ -392,6 +438,7 @@ impl<'r> Decoder<'r> {
     /// empty. A stream that ends between them is an error.
     ///
     /// What does not fit `T` or has an unknown dtype is skipped by the error. The next call reads what comes after it.
+    /// After any other error, where the next tensor begins is not known, and each call returns an error.
     ///
     /// ```
     /// use ndarray::array;
@@ -419,7 +466,8 @@ impl<'r> Decoder<'r> {
     /// `Option`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let mut value = None;
-        let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
+        let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &FieldAttrs::NONE));
+        let name = self.noted(name)?;
         Ok(name.zip(value))
     }
 
@@ -551,7 +599,9 @@ impl<'de> Source<'de> for MessageSource<'_, '_> {
 impl Iterator for Decoder<'_> {
     type Item = Result<(String, Tensor)>;
 
+    /// Returns the next tensor. After an error of a stream that broke off, there is none.
     fn next(&mut self) -> Option<Self::Item> {
-        self.decode().transpose()
+        let has_failed = self.failure.is_some();
+        self.decode().transpose().filter(|tensor| !has_failed || tensor.is_ok())
     }
 }

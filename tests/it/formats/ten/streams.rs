@@ -279,7 +279,14 @@ fn a_stream_that_ends_within_a_message_is_an_error() {
             if let Some((text, _)) = text.split_once(" of a value (at byte ") {
                 *messages.entry(text.to_owned()).or_default() += 1;
             }
-            assert_eq!(decoder.decode::<Step>().unwrap(), None, "the stream ended");
+            for _ in 0..2 {
+                let again = decoder.decode::<Step>().unwrap_err();
+                assert_eq!(again.category(), tensorfile::Category::File, "{again}");
+                let text = text.strip_prefix("ten: ").unwrap();
+                assert_eq!(again.to_string(), format!("ten: the stream broke off before: {text}"));
+                assert_eq!(message(decoder.peek().map(|_| ())), again.to_string());
+                assert_eq!(message(decoder.skip_tensor()), again.to_string());
+            }
         }
         let expected = (1..4).map(|count| (format!("ten: the stream ends after {count} of the 4 tensors"), 2));
         assert_eq!(messages, expected.collect());
