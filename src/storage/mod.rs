@@ -48,8 +48,10 @@ pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
-#[cfg(feature = "cloud")]
 pub(crate) use temporary::Temporary;
+#[cfg(feature = "cloud")]
+#[cfg(test)]
+pub(crate) use temporary::failpoint;
 pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
 pub(crate) use url::{SCHEMES, refuse_url, scheme_of, shown_url, url_of};
 

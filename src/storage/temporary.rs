@@ -407,12 +407,13 @@ pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) 
             continue;
         };
         missing = 0;
+        // The journal is read under the lock: before that, its writer could still change it, and be killed.
         if metadata.is_dir()
             && is_ours_to_remove(&metadata)
-            && let Some(journal) = Journal::read(&path).filter(|journal| !journal.is_empty())
-            && let Ok(folder) = File::open(&path)
+            && let Ok(folder) = open_without_effect(&path, false)
             && try_lock(&folder) == Lock::Taken
             && is_at(&folder, &path)
+            && let Some(journal) = Journal::read(&path).filter(|journal| !journal.is_empty())
         {
             finish(&journal);
             remove(&path);
@@ -462,10 +463,13 @@ fn remove_left(path: &Path) -> LeftFile {
     if !is_ours_to_remove(&metadata) {
         return LeftFile::Foreign;
     }
-    if metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty()) {
-        // Files that are already visible belong to it.
+    // Files that are already visible belong to a folder with a journal.
+    let has_journal = || metadata.is_dir() && Journal::read(path).is_some_and(|journal| !journal.is_empty());
+    if has_journal() {
         return LeftFile::Busy;
     }
+    #[cfg(test)]
+    failpoint::reach(path);
     // NFS only locks files opened for writing. The permissions are copied from the file to be replaced.
     let opened = if metadata.is_dir() {
         open_without_effect(path, false)
@@ -477,8 +481,34 @@ fn remove_left(path: &Path) -> LeftFile {
         Lock::Busy => LeftFile::Busy,
         Lock::Unsupported => LeftFile::Foreign,
         Lock::Taken if !is_at(&file, path) => LeftFile::Busy,
+        // Its writer placed its files and was killed meanwhile.
+        Lock::Taken if has_journal() => LeftFile::Busy,
         Lock::Taken if remove(path) => LeftFile::Removed,
         Lock::Taken => LeftFile::Foreign,
+    }
+}
+
+/// A step between which and the next one another process can act, for tests to act there.
+#[cfg(test)]
+pub(crate) mod failpoint {
+    use std::cell::RefCell;
+    use std::path::Path;
+
+    pub(crate) type Action = Box<dyn FnMut(&Path)>;
+
+    thread_local! {
+        static ACTION: RefCell<Option<Action>> = const { RefCell::new(None) };
+    }
+
+    /// Sets what the next call of [`reach`] in this thread does.
+    pub(crate) fn set(action: Action) {
+        ACTION.set(Some(action));
+    }
+
+    pub(super) fn reach(path: &Path) {
+        if let Some(mut action) = ACTION.take() {
+            action(path);
+        }
     }
 }
 

@@ -181,10 +181,16 @@ fn finish_left(path: &Path) {
         let is_named = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let is_finished = !placed.is_empty() && placed.iter().all(is_named);
         let is_single = |name: &String| path.file_name().is_some_and(|own| *own == **name);
-        let is_left = |name: &&String| {
-            if is_finished { is_shard_name(path, name) || is_single(name) } else { is_shard_name(path, name) }
-        };
-        for name in if is_finished { replaced } else { placed }.iter().filter(is_left).filter(|name| !is_named(name)) {
+        // A save that found this folder locked, because its process was still ending, has renamed the index again.
+        let is_outdated = !names.is_empty() && !replaced.iter().any(is_named);
+        let mut left = Vec::new();
+        if !is_finished {
+            left.extend(placed.iter().filter(|name| is_shard_name(path, name)));
+        }
+        if is_finished || is_outdated {
+            left.extend(replaced.iter().filter(|name| is_shard_name(path, name) || is_finished && is_single(name)));
+        }
+        for name in left.into_iter().filter(|name| !is_named(name)) {
             // What cannot be removed is in nobody's way.
             let _ = fs::remove_file(path.with_file_name(name));
         }
@@ -486,6 +492,112 @@ mod tests {
                 assert_eq!(File::open(&path).unwrap().load::<TensorMap>().unwrap(), tensors(2), "{before}, {fault}");
             }
         }
+    }
+
+    /// Orders of two killed saves and a third one, in which a set of shards named by no index stayed: the folder of a
+    /// killed save was looked at before its process placed the shards, and removed after.
+    #[cfg(unix)]
+    #[test]
+    fn a_save_killed_while_another_looks_at_its_folder_leaves_no_shards() {
+        let formats = [
+            &ten::FORMAT,
+            #[cfg(feature = "gguf")]
+            &crate::format::gguf::FORMAT,
+        ];
+        for (format, extension) in formats.into_iter().zip(["ten", "gguf"]) {
+            let split_of = |number: u8| {
+                let tensor = |name: &str| (name.to_owned(), Tensor::from_slice(&[f32::from(number)], [1]).unwrap());
+                let tensors: TensorMap = ["a", "b", "c"].into_iter().map(tensor).collect();
+                let encode = (format.encode)(&WriteOptions::new()).unwrap();
+                let Files::Shards(split) = split(Plan::empty(encode), &tensors, 1).unwrap() else {
+                    panic!("one file is enough")
+                };
+                (split, tensors)
+            };
+            let save_number = |path: &Path, number, before: &mut dyn FnMut(ReplaceStep) -> io::Result<()>| {
+                let (split, tensors) = split_of(number);
+                save_in_steps(path, &split, &tensors, Saving::default(), before).unwrap();
+            };
+            for saves_before in [0, 1, 2] {
+                // The save is seen before a step, and killed before a later one.
+                for (seen, killed) in (0..INDEX + 2).flat_map(|killed| (0..=killed).map(move |seen| (seen, killed))) {
+                    let states = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+                    let folder = tempfile::tempdir().unwrap();
+                    let name = format!("model.{extension}");
+                    let path = folder.path().join(&name);
+                    for number in 0..saves_before {
+                        save_number(&path, number, &mut |_| Ok(()));
+                    }
+                    let mut step = 0;
+                    save_number(&path, 3, &mut |_| {
+                        for (at, state) in [seen, killed].into_iter().zip(&states) {
+                            if step == at {
+                                copy(folder.path(), state.path());
+                            }
+                        }
+                        step += 1;
+                        Ok(())
+                    });
+                    let [now, later] = states;
+                    let path = now.path().join(&name);
+                    let place = now.path().to_owned();
+                    // What the process did until it was killed.
+                    crate::storage::failpoint::set(Box::new(move |_| {
+                        empty(&place);
+                        copy(later.path(), &place);
+                    }));
+                    for number in [4, 5] {
+                        save_number(&path, number, &mut |_| Ok(()));
+                        let what = format!("{extension}, {saves_before} saves before, {seen}, {killed}, save {number}");
+                        let map: TensorMap = File::open(index_of(&path)).unwrap().load().unwrap();
+                        assert_eq!(map, split_of(number).1, "{what}");
+                        let names = fs::read_dir(now.path()).unwrap().map(|entry| entry.unwrap().file_name());
+                        let names: Vec<_> = names.collect();
+                        assert_eq!(names.len(), 4, "{what}: {names:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Removes all files in a folder, but not the folders in it, which are open.
+    fn empty(folder: &Path) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                empty(&entry.path());
+                fs::remove_dir(entry.path()).unwrap();
+            } else {
+                fs::remove_file(entry.path()).unwrap();
+            }
+        }
+    }
+
+    /// A save whose process still ends is not seen by the next one, but by the one after that.
+    #[cfg(unix)]
+    #[test]
+    fn a_save_that_was_not_finished_in_time_is_finished_later() {
+        let (folder, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let path = folder.path().join("model.ten");
+        save_tensors(&path, 0, &mut |_| Ok(())).unwrap();
+        let mut step = 0;
+        save_tensors(&path, 1, &mut |_| {
+            if step == INDEX + 1 {
+                copy(folder.path(), left.path());
+            }
+            step += 1;
+            Ok(())
+        })
+        .unwrap();
+        let path = left.path().join("model.ten");
+        let entries = fs::read_dir(left.path()).unwrap().map(|entry| entry.unwrap().path());
+        let set = entries.into_iter().find(|path| path.is_dir()).unwrap();
+        let lock = fs::File::open(set).unwrap();
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+        save_tensors(&path, 2, &mut |_| Ok(())).unwrap();
+        drop(lock);
+        save_tensors(&path, 3, &mut |_| Ok(())).unwrap();
+        assert_eq!((saved(&path), fs::read_dir(left.path()).unwrap().count()), (3, 4));
     }
 
     #[test]
