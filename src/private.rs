@@ -5,11 +5,11 @@ pub use typeid::of as id;
 
 pub use crate::model::{
     ArrayField, AskMetadata, BorrowedPayloads, FieldAttrs, FieldDef, Node, Sink, Source, StructDef, TryMetadata,
-    node_of, put,
+    field_or, node_of, put,
 };
 pub use crate::serde::{
-    MetadataField, check_metadata, check_written_metadata, deserialize_load, metadata_field, metadata_node,
-    put_metadata, reload_metadata, serialize_store, unread_metadata_node,
+    MetadataField, check_metadata, check_written_metadata, deserialize_load, metadata_field, metadata_field_or,
+    metadata_node, put_metadata, reload_metadata, serialize_store, unread_metadata_node,
 };
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,9 +1,10 @@
 //! The deserializer of all formats, and its reading of a whole file as one value.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io::Read;
 
-use super::{Finder, MetadataSource, small};
+use super::{Finder, MetadataSource, RequiredField, small};
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
@@ -18,6 +19,9 @@ use crate::storage::{Slice, Stream};
 /// It is the one deserializer of all formats and storages: a [`Source`] for types that map to tensors, and a
 /// `serde::Deserializer` for any other type. Call [`end`](Self::end) after the value.
 ///
+/// A list or map of a plain serde struct that has no tensor is missing here, unless it has `#[serde(default)]`. The
+/// functions of the formats read such a value again, with an empty list.
+///
 /// ```
 /// use serde::Deserialize;
 /// use tensorfile::format::Deserializer;
@@ -30,7 +34,11 @@ use crate::storage::{Slice, Stream};
 /// assert_eq!(map.len(), 1);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
-pub struct Deserializer<'de>(DeserializerState<'de>);
+pub struct Deserializer<'de> {
+    state: DeserializerState<'de>,
+    /// Told when a plain serde value begins to read.
+    for_serde: Option<&'de Cell<bool>>,
+}
 
 enum DeserializerState<'de> {
     Unread(UnreadFile<'de>),
@@ -69,26 +77,43 @@ impl<'de> Deserializer<'de> {
         limits: Limits,
         metadata: Option<ReadMetadata>,
     ) -> Self {
-        Self(DeserializerState::Unread(UnreadFile {
-            storage,
-            limits,
-            reading,
-            metadata,
-            small: reading.small,
-            is_read_as: None,
-        }))
+        let unread = UnreadFile { storage, limits, reading, metadata, small: reading.small, is_read_as: None };
+        Self { state: DeserializerState::Unread(unread), for_serde: None }
     }
 
     pub(crate) fn over(reader: Reader<'de>, format: &'static str, metadata: MetadataSource<'de>) -> Self {
-        Self(DeserializerState::Finding(Box::new(Finder::over(reader, format, metadata))))
+        let finder = Box::new(Finder::over(reader, format, metadata));
+        Self { state: DeserializerState::Finding(finder), for_serde: None }
+    }
+
+    /// Sets a flag when a plain serde value begins to read, before it reads anything.
+    pub(crate) fn telling(mut self, for_serde: &'de Cell<bool>) -> Self {
+        self.for_serde = Some(for_serde);
+        self
+    }
+
+    /// Returns what finds tensors for a plain serde value.
+    pub(crate) fn finder_for_serde(&mut self) -> &mut Finder<'de> {
+        if let Some(for_serde) = self.for_serde {
+            for_serde.set(true);
+        }
+        self.finder()
+    }
+
+    /// Returns the required field of a plain serde struct that the file does not have, if reading failed for it.
+    pub(crate) fn required(&self) -> Option<RequiredField> {
+        match &self.state {
+            DeserializerState::Finding(finder) => finder.required,
+            DeserializerState::Unread(_) => None,
+        }
     }
 
     /// Returns what finds tensors in the file.
     pub(crate) fn finder(&mut self) -> &mut Finder<'de> {
-        if let DeserializerState::Unread(file) = &mut self.0 {
-            self.0 = DeserializerState::Finding(file.finder());
+        if let DeserializerState::Unread(file) = &mut self.state {
+            self.state = DeserializerState::Finding(file.finder());
         }
-        match &mut self.0 {
+        match &mut self.state {
             DeserializerState::Finding(finder) => finder,
             DeserializerState::Unread(_) => unreachable!("it was just replaced"),
         }
@@ -103,7 +128,7 @@ impl<'de> Deserializer<'de> {
 
     /// Calls `load` for the next value, of type `node`.
     pub(crate) fn load_with(&mut self, node: fn() -> Node, load: LoadFrom<'_, 'de>) -> Result<()> {
-        if let DeserializerState::Unread(file) = &mut self.0
+        if let DeserializerState::Unread(file) = &mut self.state
             && let Some(read) = file.small.take()
             && small::load(&mut file.storage, read, &file.limits, load)
         {
@@ -140,7 +165,7 @@ impl<'de> Deserializer<'de> {
 
     /// Returns whether all of the file was read as one value, and nothing else was asked for.
     fn is_read(&self) -> bool {
-        matches!(&self.0, DeserializerState::Unread(file) if file.is_read_as.is_some())
+        matches!(&self.state, DeserializerState::Unread(file) if file.is_read_as.is_some())
     }
 }
 
@@ -195,7 +220,7 @@ impl<'de> Source<'de> for Deserializer<'de> {
 impl fmt::Debug for Deserializer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut f = f.debug_struct("Deserializer");
-        match &self.0 {
+        match &self.state {
             DeserializerState::Unread(file) => f.field("format", &file.reading.spec.name),
             DeserializerState::Finding(finder) => f.field("format", &finder.format).field("path", &finder.path),
         };

@@ -18,6 +18,24 @@ pub(crate) enum Fields {
     Names(&'static [&'static str], bool),
 }
 
+/// A field of a plain serde struct that has no default, given by the names of the struct's fields and its own.
+///
+/// A list or map without tensors leaves no trace in a file, and neither does a struct of absent options. serde asks for
+/// the fields that are there, and tells a required one that is not only by an error. So the value is then read again,
+/// with an empty value for this field.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RequiredField {
+    pub(crate) fields: &'static [&'static str],
+    pub(crate) name: &'static str,
+}
+
+impl PartialEq for RequiredField {
+    fn eq(&self, other: &Self) -> bool {
+        // Two structs can have equal fields, and only one of them a default.
+        std::ptr::eq(self.fields, other.fields) && self.name == other.name
+    }
+}
+
 /// The names of one field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldSpec {
@@ -108,6 +126,27 @@ impl Fields {
         self.node(at).is_some_and(|node| node.takes_any_name(&mut Vec::new()))
     }
 
+    /// Returns the number of a field, if this is its struct.
+    fn position(self, required: &RequiredField) -> Option<usize> {
+        match self {
+            Self::Names(fields, false) if std::ptr::eq(fields, required.fields) => {
+                fields.iter().position(|name| *name == required.name)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the field of a plain serde struct named by serde's error for a missing one.
+    pub(crate) fn required_by(self, error: &Error) -> Option<RequiredField> {
+        match (self, error.kind()) {
+            (Self::Names(fields, false), ErrorKind::Missing { name, complete: false, .. }) => {
+                let name = fields.iter().copied().find(|field| field == name)?;
+                Some(RequiredField { fields, name })
+            }
+            _ => None,
+        }
+    }
+
     /// Returns whether unknown tensors are skipped.
     pub(crate) fn allow_unknown(self) -> bool {
         match self {
@@ -188,6 +227,8 @@ enum Stage {
     Rest(usize),
     /// The tensors not taken by any field.
     Unknown,
+    /// Fields of a plain serde struct without tensors: the absent ones of the file, from this number on.
+    Absent(usize),
 }
 
 enum FieldValue {
@@ -235,6 +276,11 @@ impl FieldsWalk {
         }
     }
 
+    /// Returns the fields of the struct.
+    pub(crate) fn fields(&self) -> Fields {
+        self.fields
+    }
+
     /// Returns the name of a field.
     pub(crate) fn name(&self, field: usize) -> &'static str {
         self.fields.name(field)
@@ -274,7 +320,21 @@ impl FieldsWalk {
                     }
                 }
                 Stage::Rest(_) => self.stage = Stage::Unknown,
-                Stage::Unknown => return self.next_unknown(de),
+                Stage::Unknown => match self.next_unknown(de)? {
+                    Some(unknown) => return Ok(Some(unknown)),
+                    None if de.absent.is_empty() => return Ok(None),
+                    None => self.stage = Stage::Absent(0),
+                },
+                Stage::Absent(next) => {
+                    let Some(absent) = de.absent.get(next) else { return Ok(None) };
+                    self.stage = Stage::Absent(next + 1);
+                    if let Some(field) = self.fields.position(absent)
+                        && !self.given.contains(field)
+                    {
+                        let value = FieldValue::Named(absent.name, At::Absent);
+                        return Ok(Some(self.give(field, value)));
+                    }
+                }
             }
         }
     }

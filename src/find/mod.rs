@@ -29,7 +29,7 @@ use std::fmt;
 
 pub(crate) use compare::{Comparison, compare, compare_like};
 pub use deserializer::Deserializer;
-pub(crate) use fields::{FieldKey, Fields, FieldsWalk};
+pub(crate) use fields::{FieldKey, Fields, FieldsWalk, RequiredField};
 pub(crate) use metadata::{HasMetadata, MetadataSource};
 pub(crate) use root::RootKind;
 
@@ -60,6 +60,10 @@ pub(crate) struct Finder<'de> {
     pub(crate) item: NextItem<'de>,
     /// The differences found so far, while a report is made.
     findings: Option<Box<Findings>>,
+    /// Fields of plain serde structs to give as absent; see [`RequiredField`].
+    pub(crate) absent: Vec<RequiredField>,
+    /// The field found missing by the `Deserialize` impl of a plain serde struct.
+    pub(crate) required: Option<RequiredField>,
     /// Arrays already read whose memory can be shared.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
@@ -137,6 +141,8 @@ impl<'de> Finder<'de> {
             scope: Scope::default(),
             item: NextItem::default(),
             findings: None,
+            absent: Vec::new(),
+            required: None,
             shared: SharedArrays::default(),
             metadata,
         }
@@ -275,10 +281,7 @@ impl<'de> Finder<'de> {
         }
         let next = self.reader.peek()?;
         if self.is_positional() {
-            return next.ok_or_else(|| {
-                let found = self.reader.index().len();
-                ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
-            });
+            return next.ok_or_else(|| self.no_more_tensors());
         }
         // A value of one tensor takes the only tensor of a file, under any name.
         let is_next = |at: &usize| self.path.is_root() || self.path.is(self.reader.name(*at));
@@ -421,6 +424,12 @@ impl<'de> Finder<'de> {
         let copies = spec.copies(info);
         let payload = self.reader.payload(at, copies)?;
         Loaded::new(self.reader.info(at).clone(), payload)
+    }
+
+    /// The error if a value asks for one more tensor by position.
+    pub(crate) fn no_more_tensors(&self) -> Error {
+        let found = self.reader.index().len();
+        ErrorKind::WrongCount { found: found as u64, expected: format!("at least {}", found + 1) }.into()
     }
 
     pub(crate) fn missing(&self) -> Error {

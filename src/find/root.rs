@@ -10,6 +10,8 @@ pub(crate) enum RootKind {
     Tensor,
     Struct,
     List,
+    /// A list of a fixed length.
+    Tuple,
     Map,
 }
 
@@ -85,11 +87,25 @@ impl Finder<'_> {
             RootKind::Map => self.has_names().map(|_| None)?,
             RootKind::Struct => self.by_name_or_position(node, false)?,
             RootKind::List => self.settle_list(node)?,
+            RootKind::Tuple => self.settle_tuple(node)?,
         };
         if !self.is_positional() && matched.is_none() {
             self.reader.loader.require_unique_names()?;
         }
         Ok(matched)
+    }
+
+    /// A tuple of a plain serde value goes by names that are indices. Parts that store nothing have no position.
+    fn settle_tuple(&mut self, node: Option<Node>) -> Result<Option<Matched>> {
+        if node.is_none()
+            && let Some(first) = self.reader.peek()?
+            && self.has_names()?
+            && is_index(first_segment(self.reader.name(first)))
+            && !self.reader.index().has_repeated_names()
+        {
+            return Ok(None);
+        }
+        self.settle_list(node)
     }
 
     fn settle_list(&mut self, node: Option<Node>) -> Result<Option<Matched>> {

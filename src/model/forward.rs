@@ -27,6 +27,10 @@ impl TensorSink for Forward<'_> {
         self.next.expect(tensors)
     }
 
+    fn omits_names(&self) -> bool {
+        self.next.omits_names()
+    }
+
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
         self.next.metadata(key, value)
     }

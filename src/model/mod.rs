@@ -38,6 +38,7 @@ mod loaded;
 mod maps;
 mod metadata;
 mod node;
+mod nothing;
 mod path;
 mod pointers;
 mod positional;
@@ -63,6 +64,8 @@ pub use maps::{FromMapKey, MapKey};
 pub use metadata::{AskMetadata, TryMetadata};
 pub use metadata::{MetadataKind, MetadataValue};
 pub use node::{FieldDef, KeyPart, Node, StructDef};
+#[doc(hidden)]
+pub use nothing::{FieldOr, field_or};
 pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
 #[doc(hidden)]
 pub use rename_rules::{InvalidRenameRule, RenameRule, RenameRules};
@@ -80,9 +83,10 @@ pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEnt
 pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use maps::not_a_key;
 pub(crate) use metadata::asked_for;
+pub(crate) use nothing::{store_or, stores_nothing};
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{Matched, NamesByPosition, Step, match_by_position, needs_names};
 pub(crate) use record::gather;
-pub(crate) use serializer::{HeaderField, Numbers, not_bytes};
+pub(crate) use serializer::{HeaderField, Numbers, SentCounts, not_bytes};
 pub(crate) use spec::{Copies, dims_text};
 pub(crate) use traits::{LoadFrom, MetadataOf};

@@ -146,6 +146,16 @@ impl FieldDef {
     }
 }
 
+impl FieldDef {
+    /// Returns whether reading takes the part for missing if the file has none of its tensors, and the struct skips
+    /// unknown ones. A flattened map takes the remaining tensors, possibly none.
+    pub(crate) fn is_missing_without_tensors(&self) -> bool {
+        let node = (self.node)();
+        let takes_rest = self.flatten && matches!(node.inner(), Node::Map(_));
+        !self.optional && !takes_rest && node.requires_parts(&mut Vec::new())
+    }
+}
+
 impl StructDef {
     /// Returns whether all fields are tensors or optional tensors with names of one segment. A key before the segment
     /// may have dots.
@@ -241,6 +251,24 @@ impl Node {
                 count
             }
             Self::Option(_) | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// Returns whether values have a list or a map outside of anything optional. `structs` are the enclosing structs.
+    fn requires_parts(self, structs: &mut Vec<TypeId>) -> bool {
+        match self {
+            Self::Tensor(_) | Self::Metadata(_) | Self::Option(_) => false,
+            Self::List(_) | Self::Map(_) => true,
+            Self::Newtype(node, _) => node().requires_parts(structs),
+            Self::Array(node, len) => len > 0 && node().requires_parts(structs),
+            Self::Tuple(parts) => parts.iter().any(|part| part().requires_parts(structs)),
+            Self::Struct(def) if structs.contains(&(def.id)()) => false,
+            Self::Struct(def) => {
+                structs.push((def.id)());
+                let requires = def.fields.iter().any(|field| !field.optional && (field.node)().requires_parts(structs));
+                structs.pop();
+                requires
+            }
         }
     }
 

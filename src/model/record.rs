@@ -199,6 +199,13 @@ pub trait TensorSink {
         Ok(())
     }
 
+    /// Returns whether the names of tensors are left out. A part of a plain serde value that stores nothing is then
+    /// refused, because the next part would be read in its place. By default, it is `false`.
+    #[doc(hidden)]
+    fn omits_names(&self) -> bool {
+        false
+    }
+
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
     /// tensors. [`view::forward`](crate::view::forward) passes it on.
     ///

@@ -35,6 +35,8 @@ pub struct Serializer<'s> {
     pub(crate) sent: usize,
     /// The number of entries of metadata sent.
     metadata_sent: usize,
+    /// The name of a value that stored nothing and would be missing, instead of empty, in a file with other tensors.
+    missed: Option<String>,
     /// The path of the last tensor.
     pub(crate) last: Mark,
     /// The last completed struct: its path, the number of tensors sent before it, and its definition.
@@ -43,6 +45,13 @@ pub struct Serializer<'s> {
     pub(crate) tied: Option<&'static str>,
     /// State between serde's calls.
     pub(crate) serde: SerdeState,
+}
+
+/// The numbers of tensors and entries of metadata sent, to tell whether a value stored anything.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentCounts {
+    pub(crate) tensors: usize,
+    metadata: usize,
 }
 
 /// State between serde's calls.
@@ -58,6 +67,10 @@ pub(crate) struct SerdeState {
     pub(crate) header: Option<HeaderField>,
     /// The header of a tensor, before its payload.
     pub(crate) payload: Option<TensorInfo>,
+    /// The item of a list of any length here, which must hold a tensor.
+    pub(crate) item: Option<Mark>,
+    /// The entry of a flattened map here, which serde reads without asking for a type.
+    pub(crate) flattened: Option<Mark>,
 }
 
 /// The numbers of a list, received one by one, as a payload.
@@ -94,6 +107,7 @@ impl<'s> Serializer<'s> {
             failed: false,
             sent: 0,
             metadata_sent: 0,
+            missed: None,
             last: Mark::default(),
             last_struct: None,
             tied: None,
@@ -101,12 +115,20 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Checks that no tensor was refused.
+    /// Checks that no tensor was refused, and that the value can be read again.
     ///
     /// # Errors
     ///
-    /// If a value went on after an error.
+    /// If a value went on after an error, or if a list or map of a struct with `#[tensor(allow_unknown)]` is empty.
     pub fn end(&self) -> Result<()> {
+        // A file without any tensor has none to skip.
+        if let Some(name) = self.missed.as_ref().filter(|_| self.sent > 0) {
+            let what = "store an empty list or map in a struct with `#[tensor(allow_unknown)]`".to_owned();
+            let instead =
+                "it would be missing, as its tensors may be unknown ones; `#[tensor(default)]` reads it as empty";
+            let kind = ErrorKind::Unsupported { what, instead: instead.to_owned() };
+            return Err(Error::new(kind).in_tensor(name.as_str()));
+        }
         if self.failed {
             let what = "a tensor was refused, and the value ignored the error".to_owned();
             return Err(ErrorKind::Message(what).into());
@@ -131,16 +153,35 @@ impl<'s> Serializer<'s> {
         }
     }
 
-    /// Checks a serialized map entry: by name, it must be distinguishable from a nested map. The key of a struct of
-    /// tensors is all but the last segment: keys such as `layers.0.weight` name the state of an optimizer.
-    pub(crate) fn check_entry(&self, map: Mark, sent_before: usize) -> Result<()> {
+    /// Returns the numbers of tensors and entries of metadata sent so far.
+    #[inline]
+    pub(crate) fn sent_so_far(&self) -> SentCounts {
+        SentCounts { tensors: self.sent, metadata: self.metadata_sent }
+    }
+
+    /// Returns whether the names of tensors are lost, so that places are told by positions.
+    pub(crate) fn omits_names(&self) -> bool {
+        self.sink.omits_names()
+    }
+
+    /// Checks a serialized map entry: it must hold a tensor, and by name, it must be distinguishable from a nested map.
+    /// The key of a struct of tensors is all but the last segment: keys such as `layers.0.weight` name the state of an
+    /// optimizer.
+    pub(crate) fn check_entry(&self, map: Mark, before: SentCounts) -> Result<()> {
+        self.check_metadata(before)?;
+        if self.sent == before.tensors {
+            return Err(
+                self.no_tensor("a map with an entry that holds no tensor", "its key would be lost; leave it out")
+            );
+        }
+        let sent_before = before.tensors;
         let is_tensor = self.last == self.path.mark();
         let key = self.path.since(map);
         let is_flat = |(place, sent, def): (Mark, usize, &StructDef)| {
             (place, sent) == (self.path.mark(), sent_before) && def.is_flat()
         };
         let may_have_dots = || self.last_struct.is_some_and(is_flat);
-        if self.sent > sent_before && !is_tensor && (key.is_empty() || key.contains('.') && !may_have_dots()) {
+        if !is_tensor && (key.is_empty() || key.contains('.') && !may_have_dots()) {
             let what = format!("store a map with the key `{key}` for more than one tensor");
             let instead =
                 "names could not tell it from a map in a map; use keys without dots, maps of single tensors, or a \
@@ -153,8 +194,8 @@ impl<'s> Serializer<'s> {
 
     /// Checks a serialized item or entry: with metadata but without a tensor, it could not be found.
     #[inline]
-    fn check_metadata(&self, sent_before: usize, metadata_before: usize) -> Result<()> {
-        if self.sent > sent_before || self.metadata_sent == metadata_before {
+    pub(crate) fn check_metadata(&self, before: SentCounts) -> Result<()> {
+        if self.sent > before.tensors || self.metadata_sent == before.metadata {
             return Ok(());
         }
         Err(self.no_tensor("an item or an entry that holds metadata but no tensor", "make it a field"))
@@ -162,15 +203,24 @@ impl<'s> Serializer<'s> {
 
     /// Checks a serialized list item: without a tensor, the length of the list would be lost.
     #[inline]
-    pub(crate) fn check_item(&self, sent_before: usize) -> Result<()> {
-        if self.sent > sent_before {
+    pub(crate) fn check_item(&self, before: SentCounts) -> Result<()> {
+        if self.sent > before.tensors {
             return Ok(());
         }
         Err(self.no_tensor("a list with an item that holds no tensor", "its length could not be told"))
     }
 
+    /// Checks the value of an `Option`: without anything stored, it would be absent.
+    #[inline]
+    pub(crate) fn check_some(&self, before: SentCounts) -> Result<()> {
+        if self.sent > before.tensors || self.metadata_sent > before.metadata {
+            return Ok(());
+        }
+        Err(self.no_tensor("a `Some` that holds no tensor", "it would be read as `None`"))
+    }
+
     #[cold]
-    fn no_tensor(&self, what: &str, instead: &str) -> Error {
+    pub(crate) fn no_tensor(&self, what: &str, instead: &str) -> Error {
         let kind = ErrorKind::Unsupported { what: format!("store {what}"), instead: instead.to_owned() };
         Error::new(kind).in_tensor(self.path.name())
     }
@@ -180,12 +230,12 @@ impl<'s> Serializer<'s> {
         self.expect(items.len())?;
         for index in 0..items.len() {
             let item = self.path.go_to_item(list, index);
-            let (sent, metadata) = (self.sent, self.metadata_sent);
+            let before = self.sent_so_far();
             items.item(index).store(self, attrs).map_err(|error| self.in_part(error))?;
             if !has_fixed_len {
-                self.check_item(sent)?;
+                self.check_item(before)?;
             }
-            self.check_metadata(sent, metadata)?;
+            self.check_metadata(before)?;
             self.path.back_to(item);
         }
         self.path.back_to(list);
@@ -221,10 +271,14 @@ impl Sink for Serializer<'_> {
             let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
             self.tied = field.attrs.tied.or(outer);
+            let before = self.sent;
             (**value).store(self, &field.attrs).map_err(|error| {
                 let error = self.in_part(error);
                 if field.metadata { self.in_metadata(error) } else { error }
             })?;
+            if def.allow_unknown && self.sent == before && field.is_missing_without_tensors() && !self.omits_names() {
+                self.missed.get_or_insert_with(|| self.path.name().to_owned());
+            }
             self.tied = outer;
             self.path.back_to(mark);
         }
@@ -245,10 +299,9 @@ impl Sink for Serializer<'_> {
         self.expect(entries.len())?;
         let stored = entries.for_each(&mut |key, value| {
             self.path.push(key);
-            let (sent, metadata) = (self.sent, self.metadata_sent);
+            let before = self.sent_so_far();
             value.store(self, attrs).map_err(|error| self.in_part(error))?;
-            self.check_entry(map, sent)?;
-            self.check_metadata(sent, metadata)?;
+            self.check_entry(map, before)?;
             self.path.back_to(map);
             Ok(())
         });
@@ -256,7 +309,14 @@ impl Sink for Serializer<'_> {
     }
 
     fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()> {
-        value.map_or(Ok(()), |value| value.store(self, attrs))
+        let Some(value) = value else { return Ok(()) };
+        let before = self.sent_so_far();
+        value.store(self, attrs)?;
+        self.check_some(before)
+    }
+
+    fn drops_empty_values(&self) -> bool {
+        true
     }
 
     fn metadata(&mut self, value: &MetadataValue) -> Result<()> {

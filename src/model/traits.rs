@@ -329,6 +329,12 @@ pub trait Sink {
     /// Takes a value, or none.
     fn option(&mut self, value: Option<&dyn Store>, attrs: &FieldAttrs) -> Result<()>;
 
+    /// Returns whether a value without tensors leaves no trace, as in a tensor file. By default, it is `false`.
+    #[doc(hidden)]
+    fn drops_empty_values(&self) -> bool {
+        false
+    }
+
     /// Takes an entry of metadata. By default it is an error.
     fn metadata(&mut self, value: &MetadataValue) -> Result<()> {
         let what = format!("write the metadata `{value}`");

@@ -10,7 +10,10 @@ use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::ser::{Impossible, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{AskMetadata, FieldAttrs, MetadataKind, MetadataOf, MetadataValue, Node, Sink, Source, Store};
+use crate::model::{
+    AskMetadata, FieldAttrs, MetadataKind, MetadataOf, MetadataValue, Node, Sink, Source, Store, store_or,
+    stores_nothing,
+};
 
 /// A field as a value to write.
 pub struct MetadataField<'a>(&'a dyn Write);
@@ -38,6 +41,30 @@ impl Store for MetadataField<'_> {
             Written::Some(value) => sink.option(Some(&value), &FieldAttrs::NONE),
             Written::Value(value) => sink.metadata(&value),
         }
+    }
+}
+
+/// Returns a field with a default as a value to write.
+pub fn metadata_field_or<T: Serialize>(value: &T, default: fn() -> T) -> MetadataFieldOr<'_, T> {
+    MetadataFieldOr { value, default }
+}
+
+/// A field with a default, as [`FieldOr`](crate::model::FieldOr).
+pub struct MetadataFieldOr<'a, T> {
+    value: &'a T,
+    default: fn() -> T,
+}
+
+impl<T: Serialize> Store for MetadataFieldOr<'_, T> {
+    fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
+        let default_is_nothing = || stores_nothing(&metadata_field(&(self.default)()), attrs);
+        store_or(sink, attrs, &metadata_field(self.value), &default_is_nothing)
+    }
+}
+
+impl<T> fmt::Debug for MetadataFieldOr<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetadataFieldOr").finish_non_exhaustive()
     }
 }
 

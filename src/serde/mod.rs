@@ -14,19 +14,21 @@ mod source;
 pub(crate) mod token;
 mod types;
 
+use std::cell::Cell;
 use std::io;
+use std::io::Read as _;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
-use crate::find::Deserializer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::find::{Deserializer, RequiredField};
 use crate::limits::Limits;
 use crate::model::{Serializer, TensorSink, Tensors};
 use crate::read::{Reading, foreign};
 
 pub use metadata::{
-    MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_node, put_metadata,
-    reload_metadata, unread_metadata_node,
+    MetadataField, check_metadata, check_written_metadata, metadata_field, metadata_field_or, metadata_node,
+    put_metadata, reload_metadata, unread_metadata_node,
 };
 pub use sink::serialize_store;
 pub use source::deserialize_load;
@@ -95,7 +97,9 @@ fn read_slice<'de>(
     limits: &Limits,
     read: ReadValue<'_, 'de>,
 ) -> Result<()> {
-    read_with(Deserializer::with_slice(reading, file, limits.clone()), reading, read)
+    let slice = || Deserializer::with_slice(reading, file, limits.clone());
+    read_with(slice(), reading, read)
+        .or_else(|failed| read_again(&slice, reading, read, failed))
         .map_err(|error| foreign::or_other(error, &reading.spec, file))
 }
 
@@ -105,15 +109,89 @@ fn read_stream(
     limits: &Limits,
     read: &mut dyn FnMut(&mut Deserializer<'_>) -> Result<()>,
 ) -> Result<()> {
-    read_with(Deserializer::with_reader(reading, reader, limits.clone()), reading, &mut |deserializer| {
-        read(deserializer)
-    })
+    let for_serde = Cell::new(false);
+    let mut kept = KeptStream { reader, is_wanted: &for_serde, bytes: Vec::new(), is_whole: true };
+    let deserializer = Deserializer::with_reader(reading, &mut kept, limits.clone()).telling(&for_serde);
+    let Err(failed) = read_with(deserializer, reading, &mut |deserializer| read(deserializer)) else { return Ok(()) };
+    let Some(file) = failed.required.and_then(|_| kept.rest()) else { return Err(failed.error) };
+    let slice = || Deserializer::with_slice(reading, &file, limits.clone());
+    read_again(&slice, reading, &mut |deserializer| read(deserializer), failed)
+}
+
+/// An error of reading a value, and the field of a plain serde struct that it was for.
+struct Unfit {
+    error: Error,
+    required: Option<RequiredField>,
 }
 
 fn read_with<'de>(
     mut deserializer: Deserializer<'de>,
     reading: &'static Reading,
     read: ReadValue<'_, 'de>,
+) -> Result<(), Unfit> {
+    deserializer
+        .read_whole(read)
+        .map_err(|error| Unfit { error: error.in_format(reading.spec.name), required: deserializer.required() })
+}
+
+/// Reads a value again, with an empty value for each required field that the file does not have: see
+/// [`RequiredField`].
+#[cold]
+fn read_again<'de>(
+    deserializer: &dyn Fn() -> Deserializer<'de>,
+    reading: &'static Reading,
+    read: ReadValue<'_, 'de>,
+    Unfit { error, required }: Unfit,
 ) -> Result<()> {
-    deserializer.read_whole(read).map_err(|error| error.in_format(reading.spec.name))
+    let Some(required) = required else { return Err(error) };
+    let mut absent = vec![required];
+    loop {
+        let mut deserializer = deserializer();
+        deserializer.finder().absent.clone_from(&absent);
+        match read_with(deserializer, reading, read) {
+            Ok(()) => return Ok(()),
+            // Each struct of a type has the field, so that the attempts are as many as fields of types.
+            Err(Unfit { required: Some(next), .. }) if !absent.contains(&next) => absent.push(next),
+            // The first error names the field that a file should have.
+            Err(next) => {
+                let is_missing =
+                    matches!(next.error.kind(), ErrorKind::Missing { .. } | ErrorKind::DuplicateName { .. });
+                return Err(if is_missing { error } else { next.error });
+            }
+        }
+    }
+}
+
+/// A stream that keeps what was read for a plain serde value, if it is not much.
+struct KeptStream<'a> {
+    reader: &'a mut dyn io::Read,
+    is_wanted: &'a Cell<bool>,
+    bytes: Vec<u8>,
+    /// All bytes read so far are kept.
+    is_whole: bool,
+}
+
+impl KeptStream<'_> {
+    /// Reads the rest of the stream. Returns all of it, if it is kept.
+    fn rest(mut self) -> Option<Vec<u8>> {
+        let mut buffer = [0; 1 << 12];
+        while self.is_whole && self.read(&mut buffer).ok()? > 0 {}
+        self.is_whole.then_some(self.bytes)
+    }
+}
+
+impl io::Read for KeptStream<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        /// The most bytes to keep.
+        const MOST: usize = 1 << 20;
+
+        let len = self.reader.read(buffer)?;
+        self.is_whole &= len == 0 || self.is_wanted.get() && self.bytes.len() + len <= MOST;
+        if self.is_whole {
+            self.bytes.extend_from_slice(buffer.get(..len).unwrap_or_default());
+        } else {
+            self.bytes = Vec::new();
+        }
+        Ok(len)
+    }
 }

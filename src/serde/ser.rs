@@ -11,7 +11,7 @@ use serde::ser::{
 
 use super::token;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{HeaderField, MapKey, Mark, Numbers, Serializer, Sink, not_a_key, not_bytes};
+use crate::model::{HeaderField, MapKey, Mark, Numbers, SentCounts, Serializer, Sink, not_a_key, not_bytes};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
@@ -43,6 +43,30 @@ impl<'s> Serializer<'s> {
     fn refuse(&self, found: &'static str) -> Error {
         let instead = "expected a tensor, a number, or a struct, map, list or tuple of them";
         Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(self.path.name())
+    }
+
+    /// Refuses a part of a value that stores nothing, if its place is told by position: the next part would be read
+    /// instead of it. The value itself may be nothing.
+    fn check_nothing(&self, what: &str) -> Result<()> {
+        // An item of a list is refused with and without names.
+        if self.path.is_root() || !self.omits_names() || self.serde.item == Some(self.path.mark()) {
+            return Ok(());
+        }
+        let instead = "the next value would be read in its place; embed names, by `Options::embed_names`";
+        Err(self.no_tensor(&format!("{what} without names"), instead))
+    }
+
+    /// Returns the numbers of what was stored, and of the numbers of the list around.
+    fn before_some(&self) -> (SentCounts, usize) {
+        (self.sent_so_far(), self.serde.numbers.as_ref().map_or(0, |numbers| numbers.len))
+    }
+
+    fn after_some(&self, (before, numbers): (SentCounts, usize)) -> Result<()> {
+        match &self.serde.numbers {
+            Some(list) if list.len > numbers => Ok(()),
+            _ if self.serde.header.is_some() => Ok(()),
+            _ => self.check_some(before),
+        }
     }
 
     fn list(&mut self, has_fixed_len: bool) -> Result<ListSerializer<'_, 's>> {
@@ -113,11 +137,14 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
     }
 
     fn serialize_none(self) -> Result<()> {
-        self.enter()
+        self.enter()?;
+        self.check_nothing("`None`")
     }
 
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<()> {
-        value.serialize(self)
+        let before = self.before_some();
+        value.serialize(&mut *self)?;
+        self.after_some(before)
     }
 
     fn serialize_unit(self) -> Result<()> {
@@ -147,17 +174,27 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
         self.list(true)
     }
 
-    fn serialize_map(self, _: Option<usize>) -> Result<MapSerializer<'a, 's>> {
+    fn serialize_map(self, len: Option<usize>) -> Result<MapSerializer<'a, 's>> {
         self.enter()?;
+        if len == Some(0) {
+            self.check_nothing("an empty map")?;
+        }
+        let is_flattened = len.is_none();
         let map = self.path.mark();
-        Ok(MapSerializer { serializer: self, map })
+        Ok(MapSerializer { serializer: self, map, is_flattened })
     }
 
     fn serialize_struct(self, name: &'static str, len: usize) -> Result<StructSerializer<'a, 's>> {
         self.enter()?;
         let kind = match name {
             token::TENSOR => StructKind::Tensor,
-            token::NDARRAY if len == token::NDARRAY_FIELDS.len() => StructKind::Ndarray,
+            token::NDARRAY if len == token::NDARRAY_FIELDS.len() => {
+                if self.serde.flattened == Some(self.path.mark()) {
+                    let what = "ndarray's own representation in a struct with `#[serde(flatten)]`";
+                    return Err(self.no_tensor(what, "`#[serde(with = \"tensorfile::array\")]` stores the array"));
+                }
+                StructKind::Ndarray
+            }
             _ => StructKind::Fields,
         };
         Ok(StructSerializer { serializer: self, kind, dtype: None, shape: Shape::default(), layout: Layout::RowMajor })
@@ -267,27 +304,30 @@ impl<'a, 's> ListSerializer<'a, 's> {
         self.end_item(begun, stored)
     }
 
-    /// Returns the place of the list, and the number of tensors before the item.
-    fn begin_item(&mut self) -> Option<(Mark, usize)> {
+    /// Returns the place of the list, and what was sent before the item.
+    fn begin_item(&mut self) -> Option<(Mark, SentCounts)> {
         if self.kind == ListKind::Raw {
             return None;
         }
         let mark = self.serializer.path.push_index(self.others);
         self.serializer.serde.parent = mark;
+        self.serializer.serde.item = (self.kind == ListKind::AnyLen).then(|| self.serializer.path.mark());
         // A number adds itself. Any other value removes the list.
         self.serializer.serde.numbers = Some(std::mem::take(&mut self.numbers));
-        Some((mark, self.serializer.sent))
+        Some((mark, self.serializer.sent_so_far()))
     }
 
-    fn end_item(&mut self, begun: Option<(Mark, usize)>, stored: Result<()>) -> Result<()> {
-        let Some((mark, sent)) = begun else { return stored };
+    fn end_item(&mut self, begun: Option<(Mark, SentCounts)>, stored: Result<()>) -> Result<()> {
+        let Some((mark, before)) = begun else { return stored };
+        self.serializer.serde.item = None;
         stored.map_err(|error| self.serializer.in_part(error))?;
         match self.serializer.serde.numbers.take() {
             Some(numbers) => self.numbers = numbers,
             None => {
                 if self.kind == ListKind::AnyLen {
-                    self.serializer.check_item(sent)?;
+                    self.serializer.check_item(before)?;
                 }
+                self.serializer.check_metadata(before)?;
                 self.others += 1;
             }
         }
@@ -299,7 +339,7 @@ impl<'a, 's> ListSerializer<'a, 's> {
     }
 
     fn finish(self) -> Result<()> {
-        let Self { serializer, dims, numbers, .. } = self;
+        let Self { serializer, dims, numbers, others, kind } = self;
         match numbers.dtype {
             Some(dtype) => {
                 let info = TensorInfo::new(dtype, dims.unwrap_or_else(|| [numbers.len].into()));
@@ -311,6 +351,7 @@ impl<'a, 's> ListSerializer<'a, 's> {
                 let found = "an empty array in ndarray's own representation";
                 Err(Error::new(ErrorKind::NotATensor { found, instead }).in_tensor(serializer.path.name()))
             }
+            None if kind == ListKind::AnyLen && others == 0 => serializer.check_nothing("an empty list"),
             None => Ok(()),
         }
     }
@@ -339,6 +380,8 @@ list!(SerializeSeq::serialize_element, SerializeTuple::serialize_element, Serial
 pub struct MapSerializer<'a, 's> {
     serializer: &'a mut Serializer<'s>,
     map: Mark,
+    /// The map is a struct with `#[serde(flatten)]`, whose length serde does not tell, or looks like one.
+    is_flattened: bool,
 }
 
 impl SerializeMap for MapSerializer<'_, '_> {
@@ -355,14 +398,41 @@ impl SerializeMap for MapSerializer<'_, '_> {
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<()> {
-        let sent = self.serializer.sent;
-        value.serialize(&mut *self.serializer).map_err(|error| self.serializer.in_part(error))?;
-        self.serializer.check_entry(self.map, sent)?;
-        self.serializer.path.back_to(self.map);
-        Ok(())
+        let (before, outer) = self.begin_value();
+        let stored = value.serialize(&mut *self.serializer);
+        self.end_value(before, outer, stored)
     }
 
     fn end(self) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl MapSerializer<'_, '_> {
+    /// Returns what was sent before the value, and the entry of a flattened map around.
+    fn begin_value(&mut self) -> (SentCounts, Option<Mark>) {
+        let here = self.is_flattened.then(|| self.serializer.path.mark());
+        let outer = std::mem::replace(&mut self.serializer.serde.flattened, here);
+        (self.serializer.sent_so_far(), outer)
+    }
+
+    fn end_value(&mut self, before: SentCounts, outer: Option<Mark>, stored: Result<()>) -> Result<()> {
+        let serializer = &mut *self.serializer;
+        stored.map_err(|error| serializer.in_part(error))?;
+        serializer.check_entry(self.map, before)?;
+        serializer.serde.flattened = outer;
+        if self.is_flattened && serializer.omits_names() {
+            let instead = "its fields are found by name; embed names, by `Options::embed_names`";
+            return Err(serializer.no_tensor("a struct with `#[serde(flatten)]` without names", instead));
+        }
+        // serde asks for names and values without a type, so only whole names can be keys.
+        let is_one_tensor = serializer.sent == before.tensors + 1 && serializer.last == serializer.path.mark();
+        if self.is_flattened && !is_one_tensor {
+            let what = "a value of several tensors in a struct with `#[serde(flatten)]`, or in a map of unknown length";
+            let instead = "it could not be read again; `#[derive(TensorFile)]` has `#[tensor(flatten)]`";
+            return Err(serializer.no_tensor(what, instead));
+        }
+        serializer.path.back_to(self.map);
         Ok(())
     }
 }
@@ -478,6 +548,13 @@ fn not_ours() -> Error {
 impl SerializeStruct for StructSerializer<'_, '_> {
     type Ok = ();
     type Error = Error;
+
+    fn skip_field(&mut self, name: &'static str) -> Result<()> {
+        let place = self.serializer.path.push(name);
+        let checked = self.serializer.check_nothing("a skipped field");
+        self.serializer.path.back_to(place);
+        checked
+    }
 
     fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<()> {
         let place = self.begin_field(name)?;

@@ -23,8 +23,8 @@ pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> R
         Some(sink) => value.store(sink, &FieldAttrs::NONE).map_err(to_ser)?,
         None => return SerdePart::Value(value, &FieldAttrs::NONE).serialize(serializer),
     }
-    // The value was stored, so what is left is nothing.
-    serializer.serialize_none()
+    // The value was stored, so what is left is nothing. A `None` would be refused where names are omitted.
+    serializer.serialize_unit()
 }
 
 /// A part of a value, as serde sees it: the only type our types pass to a serde format, except keys.

@@ -20,7 +20,7 @@ use crate::model::{
     EachEntry, EachPart, FieldAttrs, FieldDef, FromTensors, KeyPart, LoadFrom, Loaded, MetadataKind, MetadataValue,
     Payload, Source, StructDef, TensorSpec, node_of, put,
 };
-use crate::tensor::{Buffer, DimOrder, Dtype, InvalidTensor, Layout, Shape, TensorInfo};
+use crate::tensor::{Buffer, DimOrder, Dtype, Element, InvalidTensor, Layout, Shape, TensorInfo};
 
 /// Deserializes a value that maps to tensors: the `Deserialize` impl of all derived types.
 ///
@@ -45,7 +45,16 @@ pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserial
 // See `compiled`.
 #[inline(never)]
 pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
-    let mut source = SerdeSource::Open(deserializer);
+    drive_part(deserializer, true, load)
+}
+
+/// As [`drive`], for a part of a value. Items of a struct or of a list of tensors are not numbers of a list.
+fn drive_part<'de, D: Deserializer<'de>>(
+    deserializer: D,
+    takes_numbers: bool,
+    load: LoadFrom<'_, 'de>,
+) -> Result<(), D::Error> {
+    let mut source = SerdeSource::Open(deserializer, takes_numbers);
     match (load(&mut source), source) {
         (Err(_), SerdeSource::Failed(error)) => Err(error),
         (Err(error), _) => Err(to_de(error)),
@@ -56,14 +65,15 @@ pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'
 
 /// A serde deserializer, until it is used. An error of its own waits here while a marker goes up through the value.
 enum SerdeSource<'de, D: Deserializer<'de>> {
-    Open(D),
+    /// The deserializer, and whether a number may be a tensor.
+    Open(D, bool),
     Done,
     Failed(D::Error),
 }
 
 impl<'de, D: Deserializer<'de>> SerdeSource<'de, D> {
     fn read(&mut self, part: Request<'_, 'de>) -> Result<()> {
-        let Self::Open(deserializer) = std::mem::replace(self, Self::Done) else {
+        let Self::Open(deserializer, _) = std::mem::replace(self, Self::Done) else {
             return Err(message("a type loaded itself twice"));
         };
         part.deserialize(deserializer).map_err(|error| {
@@ -75,8 +85,9 @@ impl<'de, D: Deserializer<'de>> SerdeSource<'de, D> {
 
 impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
+        let takes_numbers = matches!(self, Self::Open(_, true));
         let mut loaded = None;
-        self.read(Request::Tensor(spec, &mut loaded))?;
+        self.read(Request::Tensor(spec, &mut loaded, takes_numbers))?;
         loaded.ok_or_else(|| message("a serde format gave no tensor"))
     }
 
@@ -97,7 +108,8 @@ impl<'de, D: Deserializer<'de>> Source<'de> for SerdeSource<'de, D> {
     }
 
     fn option(&mut self, some: EachPart<'_, 'de>) -> Result<()> {
-        self.read(Request::Option(some))
+        let takes_numbers = matches!(self, Self::Open(_, true));
+        self.read(Request::Option(some, takes_numbers))
     }
 
     fn metadata(&mut self, kind: MetadataKind) -> Result<MetadataValue> {
@@ -155,14 +167,18 @@ impl<'de> Source<'de> for Nothing {
 
 /// A requested part of a value, and the place for the result.
 enum Request<'x, 'de> {
-    Tensor(&'x TensorSpec, &'x mut Option<Loaded<'de>>),
+    /// A tensor; a number or a list of numbers is one too if the flag is set, and serde gives the value as it kept it.
+    Tensor(&'x TensorSpec, &'x mut Option<Loaded<'de>>, bool),
     Fields(&'static StructDef, EachPart<'x, 'de>),
     /// Items, and their number if fixed by the type.
     List(Option<usize>, EachPart<'x, 'de>),
     Map(KeyPart, EachEntry<'x, 'de>),
-    Option(EachPart<'x, 'de>),
-    /// A field or an item, with its number.
+    /// A value or none, and whether a number may be a tensor.
+    Option(EachPart<'x, 'de>, bool),
+    /// A field, with its number.
     Value(usize, EachPart<'x, 'de>),
+    /// As [`Value`](Self::Value), for an item of a list.
+    Item(usize, EachPart<'x, 'de>),
     /// The value of an entry of a map, with its key.
     Entry(&'x str, EachEntry<'x, 'de>),
     Key(KeyPart, &'x mut String),
@@ -183,8 +199,42 @@ enum Request<'x, 'de> {
     Metadata(MetadataKind, &'x mut Option<MetadataValue>),
     /// The name or the number of a variant.
     Variant(&'x mut Option<MetadataValue>),
+    /// An item of a list of numbers that is a tensor.
+    Element(&'x mut NumberList),
     /// Anything. It is not kept.
     Ignored,
+}
+
+/// Numbers of one dtype, which a serde value held instead of a tensor.
+#[derive(Default)]
+struct NumberList {
+    dtype: Option<Dtype>,
+    len: usize,
+    bytes: Vec<u8>,
+}
+
+impl NumberList {
+    fn push<A: Element>(&mut self, number: A) -> Result<(), Error> {
+        if *self.dtype.get_or_insert(A::DTYPE) != A::DTYPE {
+            return Err(message("a list of numbers of several types is not a tensor"));
+        }
+        self.len += 1;
+        self.bytes.extend_from_slice(&A::as_le_bytes(std::slice::from_ref(&number)));
+        Ok(())
+    }
+
+    /// Keeps the numbers as a tensor.
+    fn keep<'de>(
+        self,
+        shape: impl Into<Shape>,
+        spec: &TensorSpec,
+        place: &mut Option<Loaded<'de>>,
+    ) -> Result<(), Error> {
+        let dtype = self.dtype.ok_or_else(|| message("an empty list of numbers has no dtype"))?;
+        let info = TensorInfo::new(dtype, shape);
+        spec.check(&info)?;
+        keep(place, &info, Payload::Owned(Buffer::try_from_slice(info.unit_bytes(), &self.bytes)?))
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
@@ -192,6 +242,10 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
+            // Around our own deserializer, it may be a value kept by serde, which can be more than a struct.
+            Self::Tensor(..) if is_ours::<D::Error>() => {
+                deserializer.deserialize_newtype_struct(token::ANY_TENSOR, self)
+            }
             Self::Tensor(..) => deserializer.deserialize_struct(token::TENSOR, token::TENSOR_FIELDS, self),
             // Our own deserializer wants more of a field than its name.
             Self::Fields(def, _) => {
@@ -205,8 +259,9 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::List(None, _) | Self::Shape(_) | Self::DimOrder(_) => deserializer.deserialize_seq(self),
             Self::List(Some(len), _) => deserializer.deserialize_tuple(len, self),
             Self::Map(..) => deserializer.deserialize_map(self),
-            Self::Option(_) => deserializer.deserialize_option(self),
+            Self::Option(..) => deserializer.deserialize_option(self),
             Self::Value(index, each) => drive(deserializer, &mut |source| each(index, source)),
+            Self::Item(index, each) => drive_part(deserializer, false, &mut |source| each(index, source)),
             Self::Entry(key, each) => drive(deserializer, &mut |source| each(key, source)),
             // Our own deserializer must know how much of a name the key is.
             Self::Key(KeyPart::First, _) if is_ours::<D::Error>() => {
@@ -228,6 +283,7 @@ impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
             Self::Layout(_) => deserializer.deserialize_enum(token::LAYOUT, token::LAYOUTS, self),
             Self::Number(_) => deserializer.deserialize_u64(self),
             Self::Ignored => deserializer.deserialize_ignored_any(self),
+            Self::Element(_) => deserializer.deserialize_any(self),
             Self::Byte(_) => deserializer.deserialize_u8(self),
         }
     }
@@ -257,6 +313,17 @@ fn deserialize_metadata<'de, D: Deserializer<'de>>(
     }
 }
 
+macro_rules! integers {
+    ($($method:ident($integer:ty) => $wide:ident),*) => {$(
+        fn $method<E: serde::de::Error>(self, number: $integer) -> Result<(), E> {
+            if self.takes_numbers::<E>() {
+                return self.element(number).map_err(to_de);
+            }
+            self.$wide(number.into())
+        }
+    )*};
+}
+
 impl<'de> Visitor<'de> for Request<'_, 'de> {
     type Value = ();
 
@@ -265,10 +332,21 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
     }
 
     fn visit_bool<E: serde::de::Error>(self, bool: bool) -> Result<(), E> {
+        if self.takes_numbers::<E>() {
+            return self.element(bool).map_err(to_de);
+        }
         self.value(MetadataValue::Bool(bool), Unexpected::Bool(bool)).map_err(to_de)
     }
 
+    integers! {
+        visit_i8(i8) => visit_i64, visit_i16(i16) => visit_i64, visit_i32(i32) => visit_i64,
+        visit_u8(u8) => visit_u64, visit_u16(u16) => visit_u64, visit_u32(u32) => visit_u64
+    }
+
     fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<(), E> {
+        if self.takes_numbers::<E>() {
+            return self.element(number).map_err(to_de);
+        }
         match u64::try_from(number) {
             Ok(number) => self.visit_u64(number),
             Err(_) => self.negative(number).map_err(to_de),
@@ -276,14 +354,23 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
     }
 
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<(), E> {
+        if self.takes_numbers::<E>() {
+            return self.element(number).map_err(to_de);
+        }
         self.number(number).map_err(to_de)
     }
 
     fn visit_f32<E: serde::de::Error>(self, number: f32) -> Result<(), E> {
+        if self.takes_numbers::<E>() {
+            return self.element(number).map_err(to_de);
+        }
         self.value(MetadataValue::F32(number), Unexpected::Float(number.into())).map_err(to_de)
     }
 
     fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<(), E> {
+        if self.takes_numbers::<E>() {
+            return self.element(number).map_err(to_de);
+        }
         self.value(MetadataValue::F64(number), Unexpected::Float(number)).map_err(to_de)
     }
 
@@ -344,21 +431,22 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
 
     fn visit_none<E: serde::de::Error>(self) -> Result<(), E> {
         match self {
-            Self::Option(_) => Ok(()),
+            Self::Option(..) => Ok(()),
             _ => self.refuse(Unexpected::Option).map_err(to_de),
         }
     }
 
     fn visit_unit<E: serde::de::Error>(self) -> Result<(), E> {
         match self {
-            Self::Option(_) => Ok(()),
+            Self::Option(..) => Ok(()),
             _ => self.refuse(Unexpected::Unit).map_err(to_de),
         }
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
         match self {
-            Self::Option(each) => Request::Value(0, each).deserialize(deserializer),
+            Self::Option(each, true) => Request::Value(0, each).deserialize(deserializer),
+            Self::Option(each, false) => Request::Item(0, each).deserialize(deserializer),
             Self::Ignored => self.deserialize(deserializer),
             _ => self.refuse(Unexpected::Option).map_err(to_de),
         }
@@ -368,13 +456,16 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
         match self {
             Self::Key(_, text) => Request::Key(KeyPart::Whole, text).deserialize(deserializer),
             Self::Ignored | Self::Metadata(..) => self.deserialize(deserializer),
+            // What serde kept, as it is.
+            Self::Tensor(..) if is_ours::<D::Error>() => deserializer.deserialize_any(self),
             _ => self.refuse(Unexpected::NewtypeStruct).map_err(to_de),
         }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<(), A::Error> {
+        let takes_numbers = self.takes_numbers::<A::Error>();
         let mut items = Access::new(seq);
-        let read = self.read_items(&mut items);
+        let read = if takes_numbers { self.read_numbers(&mut items) } else { self.read_items(&mut items) };
         items.end(read)
     }
 
@@ -488,9 +579,37 @@ impl<'de, A: MapAccess<'de>> DynMapAccess<'de> for Access<A, A::Error> {
 
 /// Methods not generic over the format, so that they are compiled once.
 impl<'de> Request<'_, 'de> {
+    /// Returns whether numbers, also in a list, are a tensor: behind our own deserializer, which gives numbers if it
+    /// cannot know that a tensor is wanted.
+    fn takes_numbers<E>(&self) -> bool {
+        matches!(self, Self::Tensor(_, _, true) | Self::Element(_)) && is_ours::<E>()
+    }
+
+    /// Keeps a number: an item, or a tensor of rank 0.
+    fn element<A: Element>(self, number: A) -> Result<(), Error> {
+        match self {
+            Self::Element(list) => list.push(number),
+            Self::Tensor(spec, loaded, _) => {
+                let mut list = NumberList::default();
+                list.push(number)?;
+                list.keep([], spec, loaded)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps a list of numbers as a tensor of rank 1.
+    fn read_numbers(self, items: &mut dyn DynSeqAccess<'de>) -> Result<(), Failure> {
+        let Self::Tensor(spec, loaded, _) = self else { return Ok(self.refuse(Unexpected::Seq)?) };
+        let mut list = NumberList::default();
+        while items.next(Request::Element(&mut list))? {}
+        let len = list.len;
+        Ok(list.keep([len], spec, loaded)?)
+    }
+
     fn read_items(self, items: &mut dyn DynSeqAccess<'de>) -> Result<(), Failure> {
         match self {
-            Self::Tensor(spec, loaded) => {
+            Self::Tensor(spec, loaded, _) => {
                 let missing = |index| Failure::Length(index, "a tensor's dtype, shape, layout and data".to_owned());
                 let mut header = TensorHeader::default();
                 for index in 0..3 {
@@ -503,7 +622,7 @@ impl<'de> Request<'_, 'de> {
             // Fields in order, from formats without names.
             Self::Fields(def, each) => {
                 for (index, field) in def.fields.iter().enumerate() {
-                    if !items.next(Request::Value(index, &mut *each))? && !field.optional {
+                    if !items.next(Request::Item(index, &mut *each))? && !field.optional {
                         return Err(Failure::Length(index, expected(&Request::Fields(def, each))));
                     }
                 }
@@ -511,7 +630,7 @@ impl<'de> Request<'_, 'de> {
             Self::List(len, each) => {
                 let mut index = 0;
                 while len != Some(index) {
-                    match (items.next(Request::Value(index, &mut *each))?, len) {
+                    match (items.next(Request::Item(index, &mut *each))?, len) {
                         (true, _) => index += 1,
                         (false, None) => break,
                         (false, Some(_)) => return Err(Failure::Length(index, expected(&Request::List(len, each)))),
@@ -553,7 +672,7 @@ impl<'de> Request<'_, 'de> {
 
     fn read_entries(self, entries: &mut dyn DynMapAccess<'de>) -> Result<(), Failure> {
         match self {
-            Self::Tensor(spec, loaded) => read_tensor(entries, spec, loaded)?,
+            Self::Tensor(spec, loaded, _) => read_tensor(entries, spec, loaded)?,
             Self::Fields(def, each) => read_fields(entries, def, each)?,
             Self::Map(part, each) => {
                 let mut key = String::new();
@@ -718,13 +837,13 @@ impl TensorHeader {
 impl Request<'_, '_> {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tensor(spec, _) => spec.expecting(f),
+            Self::Tensor(spec, ..) => spec.expecting(f),
             Self::Fields(def, _) => write!(f, "struct {}", def.name),
             Self::List(Some(len), _) => write!(f, "{len} items"),
             Self::List(None, _) => f.write_str("a list of tensors"),
             Self::Map(..) => f.write_str("a map of tensors"),
-            Self::Option(_) => f.write_str("tensors or nothing"),
-            Self::Value(..) | Self::Entry(..) => f.write_str("tensors"),
+            Self::Option(..) => f.write_str("tensors or nothing"),
+            Self::Value(..) | Self::Item(..) | Self::Entry(..) => f.write_str("tensors"),
             Self::Key(..) => f.write_str("a name"),
             Self::FieldName(..) => f.write_str("field identifier"),
             Self::Name(names, _) => write!(f, "one of {}", names.join(", ")),
@@ -732,6 +851,7 @@ impl Request<'_, '_> {
             Self::Layout(_) => f.write_str("a layout"),
             Self::Shape(_) | Self::DimOrder(_) => f.write_str("a list of dims"),
             Self::Number(_) => f.write_str("a number"),
+            Self::Element(_) => f.write_str("a number"),
             Self::Ignored => f.write_str("anything"),
             Self::Metadata(kind, _) => write!(f, "{kind}"),
             Self::Variant(_) => f.write_str("a variant"),

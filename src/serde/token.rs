@@ -4,6 +4,8 @@
 //! serializer and deserializer recognize the name; any other serde format sees a struct of two strings, a list of
 //! numbers and bytes. The remaining names carry knowledge of a derived struct for which serde has no word.
 
+use crate::tensor::Dtype;
+
 /// The struct for a tensor.
 pub(crate) const TENSOR: &str = "$tensorfile::Tensor";
 
@@ -20,6 +22,25 @@ pub(crate) const ROW_MAJOR: &str = "row_major";
 pub(crate) const DIM_ORDER: &str = "dim_order";
 pub(crate) const COO: &str = "coo";
 pub(crate) const BLOB: &str = "blob";
+
+/// The newtype requested for a tensor, by a type that also takes a number or a list of numbers: serde keeps the values
+/// of a flattened map as such, until their types ask for them.
+pub(crate) const ANY_TENSOR: &str = "$tensorfile::AnyTensor";
+
+/// The dtypes of serde's numbers.
+pub(crate) const NUMBERS: &[Dtype] = &[
+    Dtype::Bool,
+    Dtype::I8,
+    Dtype::I16,
+    Dtype::I32,
+    Dtype::I64,
+    Dtype::U8,
+    Dtype::U16,
+    Dtype::U32,
+    Dtype::U64,
+    Dtype::F32,
+    Dtype::F64,
+];
 
 /// The newtype around a flattened field, whose tensors are named like fields of the enclosing struct.
 pub(crate) const FLATTEN: &str = "$tensorfile::Flatten";

@@ -94,6 +94,10 @@ impl TensorSink for Planner<'_> {
         Ok(())
     }
 
+    fn omits_names(&self) -> bool {
+        self.names == NamePolicy::Omitted
+    }
+
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
         let plan = &mut *self.plan;
         let format = plan.encode().spec();

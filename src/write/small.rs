@@ -199,6 +199,10 @@ impl TensorSink for SmallSink<'_> {
         Ok(())
     }
 
+    fn omits_names(&self) -> bool {
+        self.names == NamePolicy::Omitted
+    }
+
     fn metadata(&mut self, _: &str, _: &MetadataValue) -> Result<()> {
         Err(not_small())
     }

@@ -78,10 +78,17 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let node = quote!(&<Self as #krate::TensorFile>::NODE);
     let values = model.stored().map(|field| {
         let Field { ty, member, .. } = field;
-        if field.is_metadata() {
-            quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::model::Store)
-        } else {
-            quote!(#private::field::<#ty>(&self.#member))
+        // What stores nothing is read as the default.
+        let default = fallback(field).filter(|_| env.reading.is_some());
+        match (field.is_metadata(), default) {
+            (false, None) => quote!(#private::field::<#ty>(&self.#member)),
+            (false, Some(default)) => {
+                quote!(&#private::field_or::<#ty>(&self.#member, || #default) as &dyn #krate::model::Store)
+            }
+            (true, None) => quote!(&#private::metadata_field::<#ty>(&self.#member) as &dyn #krate::model::Store),
+            (true, Some(default)) => {
+                quote!(&#private::metadata_field_or::<#ty>(&self.#member, || #default) as &dyn #krate::model::Store)
+            }
         }
     });
     if has_body(model) {

@@ -83,14 +83,22 @@ impl<'a, 'de> ListItems<'a, 'de> {
             self.de.scope.skips_unknown = false;
             self.de.path.push_index(0);
         }
+        // A list of numbers that is the whole value is one tensor, called by its position.
+        self.de.item.opens_list = is_item && self.next == 0 && self.place.is_root();
         let is_present = is_item;
         self.de.at = if is_present { At::Here } else { At::Absent };
         Ok(true)
     }
 
     fn next_by_position(&mut self) -> Result<bool> {
-        if self.len.map_or(self.de.reader.peek()?.is_none(), |len| self.next == len) {
-            return Ok(false);
+        let ends = match self.len {
+            Some(len) => self.next == len,
+            None => self.de.reader.peek()?.is_none(),
+        };
+        if ends {
+            // A list without tensors is refused on writing, unless it is the whole value.
+            let is_missing = self.len.is_none() && self.next == 0 && !self.place.is_root();
+            return if is_missing { Err(self.de.no_more_tensors()) } else { Ok(false) };
         }
         self.de.path.push_index(self.next);
         (self.de.item.opens_list, self.de.item.of_any_length) = (self.next == 0, self.len.is_none());
@@ -104,15 +112,13 @@ impl<'a, 'de> ListItems<'a, 'de> {
             (self.de.item.opens_list, self.de.item.of_any_length) = (false, false);
             self.de.end_part(self.place);
         }
-        if let Order::ByPosition = self.order {
-            match self.de.item.opened.take() {
-                Some(tensor) => self.order = Order::Elements(Box::new(tensor)),
-                // The tensor after the list in its struct could as well be its next item.
-                None if self.len.is_none() && !self.place.is_root() => {
-                    return Err(needs_names("a list inside of another value"));
-                }
-                None => {}
+        match (self.de.item.opened.take(), &self.order) {
+            (Some(tensor), _) => self.order = Order::Elements(Box::new(tensor)),
+            // The tensor after the list in its struct could as well be its next item.
+            (None, Order::ByPosition) if self.len.is_none() && !self.place.is_root() => {
+                return Err(needs_names("a list inside of another value"));
             }
+            (None, _) => {}
         }
         match &self.order {
             Order::Elements(tensor) if self.len == Some(self.next) => check_all_taken(tensor.info(), self.next),

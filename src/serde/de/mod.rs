@@ -49,7 +49,13 @@ enum Answer<'a, 'de> {
     Some(Value<'a, 'de>),
     Newtype(Value<'a, 'de>),
     Bool(bool),
+    I8(i8),
+    I16(i16),
+    I32(i32),
     I64(i64),
+    U8(u8),
+    U16(u16),
+    U32(u32),
     U64(u64),
     F32(f32),
     F64(f64),
@@ -71,7 +77,13 @@ impl<'de> Answer<'_, 'de> {
             Self::Some(value) => visitor.visit_some(value),
             Self::Newtype(value) => visitor.visit_newtype_struct(value),
             Self::Bool(bool) => visitor.visit_bool(bool),
+            Self::I8(number) => visitor.visit_i8(number),
+            Self::I16(number) => visitor.visit_i16(number),
+            Self::I32(number) => visitor.visit_i32(number),
             Self::I64(number) => visitor.visit_i64(number),
+            Self::U8(number) => visitor.visit_u8(number),
+            Self::U16(number) => visitor.visit_u16(number),
+            Self::U32(number) => visitor.visit_u32(number),
             Self::U64(number) => visitor.visit_u64(number),
             Self::F32(number) => visitor.visit_f32(number),
             Self::F64(number) => visitor.visit_f64(number),
@@ -156,7 +168,7 @@ macro_rules! deserializer {
 }
 
 impl<'de> serde::Deserializer<'de> for &mut Deserializer<'de> {
-    deserializer!(self => Value::Here(self.finder()));
+    deserializer!(self => Value::Here(self.finder_for_serde()));
 
     fn is_human_readable(&self) -> bool {
         false

@@ -51,6 +51,7 @@ impl<'de> Finder<'de> {
     pub(super) fn answer(&mut self, ask: Ask) -> Result<Answer<'_, 'de>> {
         match ask {
             Ask::Any => match self.tensor_here()? {
+                Some(at) if self.is_plain(at) => self.plain(),
                 Some(at) => Ok(Answer::Map(Parts::TensorFields { de: self, at, next: 0 })),
                 None => self.map(),
             },
@@ -70,6 +71,7 @@ impl<'de> Finder<'de> {
                 self.at = At::Here;
                 Ok(Answer::Unit)
             }
+            Ask::Newtype(token::ANY_TENSOR) => self.answer(Ask::Struct(token::TENSOR, token::TENSOR_FIELDS)),
             Ask::Newtype(_) => Ok(Answer::Newtype(Value::Here(self))),
             Ask::Seq(len) => self.list(len),
             Ask::Map => self.map(),
@@ -116,6 +118,22 @@ impl<'de> Finder<'de> {
         Loaded::new(info, payload)
     }
 
+    /// Returns whether a tensor is a number or a list of numbers in serde's sense. An empty list has no dtype there.
+    fn is_plain(&self, at: usize) -> bool {
+        let info = self.reader.info(at);
+        let is_short = info.shape.rank() <= 1 && info.shape.elements() != Some(0) && info.layout == Layout::RowMajor;
+        is_short && token::NUMBERS.contains(&info.dtype)
+    }
+
+    /// Returns the number or the list of numbers here.
+    fn plain(&mut self) -> Result<Answer<'_, 'de>> {
+        let tensor = self.row_major()?;
+        match tensor.info().shape.rank() {
+            0 => number(tensor.info(), tensor.as_bytes(), Ask::Any),
+            _ => Ok(Answer::Seq(Parts::Elements { tensor: Box::new(tensor), taken: 0 })),
+        }
+    }
+
     /// Returns the tensor of rank 0 here, or the first element of the list of numbers starting here.
     fn number<'a>(&mut self, ask: Ask) -> Result<Answer<'a, 'de>> {
         let opens_list = std::mem::take(&mut self.item.opens_list);
@@ -132,7 +150,8 @@ impl<'de> Finder<'de> {
 
     /// Goes into a list.
     fn list(&mut self, len: Option<usize>) -> Result<Answer<'_, 'de>> {
-        self.settle(RootKind::List, take_node())?;
+        let kind = if len.is_some() { RootKind::Tuple } else { RootKind::List };
+        self.settle(kind, take_node())?;
         self.path.check_depth()?;
         (self.item.opens_list, self.item.of_any_length) = (false, false);
         let at = self.take_place();

@@ -92,6 +92,11 @@ pub(super) fn number<'a, 'de>(info: &TensorInfo, element: &[u8], ask: Ask) -> Re
     {
         return Err(ErrorKind::WrongDtype { found: info.clone(), expected }.into());
     }
+    if let Ask::Any = ask
+        && let Some(answer) = exact_number(info.dtype, element)
+    {
+        return Ok(answer);
+    }
     match Number::from_le_bytes(info.dtype, element) {
         // The detour would change the bits of a NaN.
         Some(_) if info.dtype == Dtype::F32 => {
@@ -108,6 +113,19 @@ pub(super) fn number<'a, 'de>(info: &TensorInfo, element: &[u8], ask: Ask) -> Re
             Err(ErrorKind::NotATensor { found: "an element of an opaque dtype", instead }.into())
         }
     }
+}
+
+/// Returns an element as the number it is, if serde has numbers of its dtype. The caller may want to know the dtype.
+fn exact_number<'a, 'de>(dtype: Dtype, element: &[u8]) -> Option<Answer<'a, 'de>> {
+    macro_rules! answer {
+        ($($variant:ident($number:ty)),*) => {
+            match dtype {
+                $(Dtype::$variant => Some(Answer::$variant(<$number>::from_le_bytes(element.try_into().ok()?))),)*
+                _ => None,
+            }
+        };
+    }
+    answer!(I8(i8), I16(i16), I32(i32), I64(i64), U8(u8), U16(u16), U32(u32), U64(u64), F32(f32), F64(f64))
 }
 
 /// The key of a map as a string, or as the number it spells.
@@ -305,9 +323,14 @@ impl<'de> Parts<'_, 'de> {
     /// Leaves the value after a visitor has seen its parts.
     pub(super) fn finish<T>(self, visited: Result<T>) -> Result<T> {
         match (visited, self) {
-            (visited, Self::Fields(StructFields { de, place, outer, .. })) => {
+            (visited, Self::Fields(StructFields { de, place, outer, order })) => {
                 (de.scope.flattened, de.scope.skips_unknown) = outer;
-                visited.map_err(|error| de.complete(error, place))
+                visited.map_err(|error| {
+                    if let FieldOrder::ByName { walk, .. } = &order {
+                        de.required = de.required.or_else(|| walk.fields().required_by(&error));
+                    }
+                    de.complete(error, place)
+                })
             }
             (Ok(value), Self::Elements { tensor, taken }) => check_all_taken(tensor.info(), taken).map(|()| value),
             (visited, _) => visited,
