@@ -1,6 +1,6 @@
 //! What the functions of a pickle make.
 
-use super::header::{Function, Tag, TensorKind, layout};
+use super::header::{Function, Tag, TensorKind, UNKNOWN, layout};
 use super::pickle::{Machine, index, malformed};
 use super::value::{
     ByteString, Extra, HeapSpan, NumpyArray, NumpyDtype, NumpyScalar, PickleValue, PickledObject, PickledStorage,
@@ -355,13 +355,18 @@ impl Machine {
             Some(
                 &[
                     PickleValue::Text(what),
-                    PickleValue::StorageType(tag),
+                    class,
                     PickleValue::Text(key),
                     location,
                     PickleValue::Int(len),
                     ref rest @ ..,
                 ],
             ) if self.heap.text(what) == "storage" => {
+                let (tag, class) = match class {
+                    PickleValue::StorageType(tag) => (tag, None),
+                    PickleValue::Global(class) => (&UNKNOWN, Some(class)),
+                    other => return Err(malformed(format!("the type of a storage is {}", other.kind()))),
+                };
                 // Its name, its first element and its length.
                 let view = match rest {
                     [] | [PickleValue::None] => None,
@@ -375,7 +380,7 @@ impl Machine {
                 };
                 let len = size("length of a storage", len)?;
                 let is_meta = matches!(location, PickleValue::Text(text) if self.heap.text(text) == "meta");
-                PickledStorage { key, tag, len, view, is_meta, place: self.place }
+                PickledStorage { key, tag, class, len, view, is_meta, place: self.place }
             }
             _ => return Err(malformed("the pickle refers to something that is not a storage")),
         };
@@ -403,9 +408,22 @@ impl Machine {
         let start = size("offset in the storage", start)?;
         let argument = |i: Option<u8>| i.and_then(|i| values.get(usize::from(i))).copied();
         let tag = match argument(dtype) {
-            Some(PickleValue::Dtype(tag)) => tag,
+            Some(PickleValue::Dtype(tag)) => Ok(tag),
+            Some(PickleValue::Global(dtype)) => Err(dtype),
             Some(other) => return Err(malformed(format!("the dtype of a tensor is {}", other.kind()))),
-            None => self.heap.storages[storage as usize].tag,
+            None => {
+                let PickledStorage { tag, class, .. } = self.heap.storages[storage as usize];
+                class.map_or(Ok(tag), Err)
+            }
+        };
+        let tag = match tag {
+            Ok(tag) => tag,
+            Err(dtype) => {
+                // Where a part of the storage is, is not known.
+                let storage = Some(storage).filter(|_| start == 0 && self.is_row_major(shape, strides));
+                let other = UnreadTensor { dtype: Some(dtype), shape: Some(shape), storage, ..self.unknown() };
+                return self.add_unread(UnreadTensor { kind: TensorKind::OtherDtype, ..other });
+            }
         };
         let bits = self.bits(argument(bits));
         let i = index(self.heap.tensors.len())?;
@@ -438,18 +456,40 @@ impl Machine {
         Some(bits)
     }
 
-    /// Returns a tensor with unreadable elements, which has the bytes of another one.
-    fn unread(&mut self, kind: TensorKind, elements: Option<u32>) -> Result<PickleValue> {
-        let mut other = UnreadTensor {
-            kind,
+    /// Returns whether the elements of a tensor are next to each other, the last dim innermost.
+    fn is_row_major(&self, shape: u32, strides: u32) -> bool {
+        let (shape, strides) = (self.heap.values(shape), self.heap.values(strides));
+        let mut next = 1_i64;
+        shape.len() == strides.len()
+            && shape.iter().zip(strides).rev().all(|(dim, stride)| match (*dim, *stride) {
+                (PickleValue::Int(1), _) => true,
+                (PickleValue::Int(dim), PickleValue::Int(stride)) => {
+                    let after = next.saturating_mul(dim);
+                    stride == std::mem::replace(&mut next, after)
+                }
+                _ => false,
+            })
+    }
+
+    /// Returns a tensor of which nothing is known.
+    fn unknown(&self) -> UnreadTensor {
+        UnreadTensor {
+            kind: TensorKind::Changed,
             tag: None,
             shape: None,
+            dtype: None,
+            storage: None,
             elements: None,
             parts: None,
             quantizer: None,
             extra: Extra::default(),
             place: self.place,
-        };
+        }
+    }
+
+    /// Returns a tensor with unreadable elements, which has the bytes of another one.
+    fn unread(&mut self, kind: TensorKind, elements: Option<u32>) -> Result<PickleValue> {
+        let mut other = UnreadTensor { kind, ..self.unknown() };
         if let Some(i) = elements {
             other.set_elements(self.heap.tensors[i as usize], i);
         }
@@ -632,6 +672,10 @@ impl Machine {
             (TensorKind::Meta, &[PickleValue::Dtype(tag), size, ..])
             | (TensorKind::Wrapper, &[_, PickleValue::Dtype(tag), size, ..]) => {
                 (other.tag, other.shape) = (Some(tag), size.tuple());
+            }
+            (TensorKind::Meta, &[PickleValue::Global(dtype), size, ..])
+            | (TensorKind::Wrapper, &[_, PickleValue::Global(dtype), size, ..]) => {
+                (other.dtype, other.shape) = (Some(dtype), size.tuple());
             }
             _ => {}
         }

@@ -199,11 +199,8 @@ impl CheckpointCollector<'_> {
             *visits += 1;
         }
         if self.above.len() == Self::DEPTH {
-            if self.is_in_object() {
-                return self.leave_out("an object that is in too many others", Left::Nothing);
-            }
-            let (found, limit) = (Self::DEPTH as u64 + 1, Self::DEPTH as u64);
-            return Err(ErrorKind::Limit { what: "number of containers in one another", found, limit }.into());
+            let what = if self.is_in_object() { "an object" } else { "a container" };
+            return self.leave_out(&format!("{what} that is in {} others", Self::DEPTH), Left::Nothing);
         }
         self.above.push(index);
         visit(self, index)?;
@@ -364,10 +361,15 @@ impl CheckpointCollector<'_> {
             let text = format!("`{}` is not read, as it is {kind}", Short(&name));
             self.contents.warnings.push(Warning::new(WarningKind::UnknownDtype, text).in_tensor(name));
         }
+        let before = self.contents.tensors.pushed();
         if let Some(parts) = other.parts {
             self.enter(parts, &mut |collector, index| collector.dict(index))?;
         }
-        self.extra(other.extra)
+        let Extra { class, attributes } = other.extra;
+        attributes.map_or(Ok(()), |parts| self.attributes(parts))?;
+        let Some(class) = class.filter(|_| !self.is_in_object()) else { return Ok(()) };
+        let left = if self.contents.tensors.pushed() > before { Left::Tensors } else { Left::Nothing };
+        self.leave_out(self.heap.global_name(class), left)
     }
 
     /// Visits the attributes of a tensor, and notes its class.
@@ -392,6 +394,21 @@ impl CheckpointCollector<'_> {
         Ok(())
     }
 
+    /// Records that a value in the current container is left out, because its name would be too long.
+    fn leave_out_long(&mut self, name: &str) -> Result<()> {
+        let (before, named) = (self.path.len(), self.named);
+        let separator = if named > 0 { "." } else { "" };
+        let shown = format!("{separator}{}", Short(name));
+        if before + shown.len() <= Self::LONGEST {
+            self.path.push_str(&shown);
+            self.named += 1;
+        }
+        let left = self.leave_out(&format!("a name of more than {} bytes", Self::LONGEST), Left::Nothing);
+        self.path.truncate(before);
+        self.named = named;
+        left
+    }
+
     /// Adds the warnings about what is left out.
     fn finish(&mut self) {
         let warnings = &mut self.contents.warnings;
@@ -409,6 +426,9 @@ impl CheckpointCollector<'_> {
                 Left::Tensors if class == ATTRIBUTES => {
                     format!("of the attributes of `{short}`{others}, only the tensors are read")
                 }
+                Left::Tensors if class.ends_with(".DTensor") => {
+                    format!("of `{short}`{others}, only the part of one process is read: `{class}`")
+                }
                 Left::Tensors => format!("of `{short}`{others}, only the tensors are read: `{class}`"),
                 Left::Tensor if is_one => format!("`{short}` is taken for a plain tensor: `{class}`"),
                 Left::Tensor => format!("`{short}`{others} are taken for plain tensors: `{class}`"),
@@ -425,10 +445,8 @@ impl CheckpointCollector<'_> {
     fn within(&mut self, name: &str, value: PickleValue) -> Result<()> {
         self.steps(1)?;
         let before = self.path.len();
-        let found = before + 1 + name.len();
-        if found > Self::LONGEST {
-            let (found, limit) = (found as u64, Self::LONGEST as u64);
-            return Err(ErrorKind::Limit { what: "length of a name in bytes", found, limit }.into());
+        if before + 1 + name.len() > Self::LONGEST {
+            return self.leave_out_long(name);
         }
         if self.named > 0 {
             self.path.push('.');

@@ -6,7 +6,7 @@ use hashbrown::{HashMap, HashSet};
 use super::collect::{Checkpoint, collect};
 use super::pickle::{Input, read};
 use super::storages::Storages;
-use super::value::{Heap, PickleValue};
+use super::value::{Heap, PickleValue, PickledStorage};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::model::FileMetadata;
@@ -85,7 +85,7 @@ fn has_pickle(file: &mut dyn ReadAt) -> Result<bool> {
 }
 
 /// The first bytes of a zip archive, and of a pickle.
-const ZIP: &[u8; 4] = b"PK\x03\x04";
+pub(super) const ZIP: &[u8; 4] = b"PK\x03\x04";
 const PICKLE: u8 = 0x80;
 
 /// The name of the pickle in an archive.
@@ -218,6 +218,7 @@ pub(super) fn read_archive(
         }
     }
     let mut contents = collect((value, name), &heap, &Storages { ranges, checksums, is_big_endian }, len, limits)?;
+    contents.warnings.extend(without_weights(&contents));
     if begin > 0 {
         let text = format!(
             "the file holds something before the archive, up to byte {begin}, which is left out; it may be what an earlier \
@@ -226,6 +227,28 @@ pub(super) fn read_archive(
         contents.warnings.push(Warning::new(WarningKind::LeftOut, text).at(0));
     }
     Ok((contents, version))
+}
+
+/// Returns a warning about a file of DeepSpeed's ZeRO-3, whose tensors have no elements.
+fn without_weights(contents: &Checkpoint) -> Option<Warning> {
+    /// What DeepSpeed saves next to the model, and the name of that.
+    const VERSION: &str = "ds_version";
+    const MODEL: &str = "module.";
+
+    let Checkpoint { tensors, metadata, .. } = contents;
+    let is_model = |i: &usize| tensors.name(*i).starts_with(MODEL);
+    let mut model = (0..tensors.pushed()).filter(is_model).peekable();
+    let first = *model.peek().filter(|_| metadata.contains_key(VERSION))?;
+    if model.any(|i| !tensors.entry(i).info().shape.dims().contains(&0)) {
+        return None;
+    }
+    let name = tensors.name(first);
+    let text = format!(
+        "`{}` and all other weights have no elements: DeepSpeed's ZeRO-3 saves them in parts in the `*_optim_states.pt` files, \
+         which its `zero_to_fp32.py` puts together",
+        Short(name)
+    );
+    Some(Warning::new(WarningKind::Part, text).in_tensor(name))
 }
 
 fn is_big_endian(order: &Member, file: &mut dyn ReadAt) -> Result<bool> {
@@ -312,8 +335,8 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
         let what = format!("the list of storages is {}", keys.kind());
         return Err(Error::new(malformed(what)).at(place));
     };
-    let sizes: HashMap<&str, u64> =
-        heap.storages.iter().map(|storage| (heap.text(storage.key), storage.tag.bytes)).collect();
+    let size = |storage: &PickledStorage| (heap.text(storage.key), (storage.tag.bytes, storage.class));
+    let sizes: HashMap<&str, (u64, Option<u32>)> = heap.storages.iter().map(size).collect();
     let mut ranges = HashMap::new();
     let mut offset = input.offset();
     for key in key_heap.values(keys) {
@@ -322,10 +345,17 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
             return Err(Error::new(malformed(what)).at(place));
         };
         let key = key_heap.text(*key);
-        let Some(size) = sizes.get(key) else {
+        let Some((size, class)) = sizes.get(key) else {
             let what = format!("the pickle does not have the storage `{}` of the list", Short(key));
             return Err(Error::new(malformed(what)).at(place));
         };
+        if let Some(class) = class {
+            // The next storage begins after it.
+            let class = Short(heap.global_name(*class));
+            let what =
+                format!("the storage `{}` is of an unknown type, `{class}`, so its length is not known", Short(key));
+            return Err(Error::new(malformed(what)).at(place));
+        }
         let range = legacy_storage(file, offset, *size)
             .map_err(|error| error.in_tensor(format!("storage {}", Short(key))).at(offset))?;
         offset = range.end;

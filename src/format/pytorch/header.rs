@@ -49,7 +49,8 @@ pub(super) static TAGS: &[Tag] = &[
     tag("float8_e5m2fnuz", "", 1, Some(Dtype::F8E5M2Fnuz)),
     tag("float8_e4m3fnuz", "", 1, Some(Dtype::F8E4M3Fnuz)),
     tag("float8_e8m0fnu", "", 1, Some(Dtype::F8E8M0)),
-    tag("float4_e2m1fn_x2", "", 1, None),
+    // Two to a byte: PyTorch counts bytes, so the last dim has twice as many elements.
+    tag("float4_e2m1fn_x2", "", 1, Some(Dtype::F4)),
     tag("complex32", "ComplexHalfStorage", 4, None),
     tag("complex64", "ComplexFloatStorage", 8, Some(Dtype::C64)),
     tag("complex128", "ComplexDoubleStorage", 16, Some(Dtype::C128)),
@@ -91,6 +92,9 @@ pub(super) fn layout(name: &str) -> Option<&'static &'static str> {
 
 /// The type of storages without a dtype: each tensor states it.
 pub(super) static UNTYPED: Tag = tag("uint8", "UntypedStorage", 1, Some(Dtype::U8));
+
+/// The type of storages of a class that is unknown: how many bytes an element has is not known either.
+pub(super) static UNKNOWN: Tag = tag("", "", 1, None);
 
 /// The number of readable element types.
 const READ: usize = {
@@ -193,6 +197,8 @@ pub(super) enum TensorKind {
     Converted,
     /// A tensor with unknown bits, or bits unsuitable for its dtype.
     Changed,
+    /// A tensor of a dtype that is unknown, as a later PyTorch may have.
+    OtherDtype,
 }
 
 impl TensorKind {
@@ -208,6 +214,7 @@ impl TensorKind {
             Self::Uninitialized => "uninitialized",
             Self::Converted => "stored as another dtype",
             Self::Changed => "changed by unknown metadata",
+            Self::OtherDtype => "of another dtype",
         }
     }
 }

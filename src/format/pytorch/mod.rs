@@ -40,7 +40,8 @@
 //! Numbers, strings, `None`, dtypes, devices and lists of these are metadata entries under such names, as printed by
 //! Python's `print`: `1e-08`, `nan`, `torch.Size([2, 3])`, `cuda:0`, and `[device(type='cpu'), 'a\n']` in a list. Lone
 //! surrogates are escapes such as `\ud800`. Integers of over 4,300 digits, which Python does not print, are in
-//! hexadecimal. Texts of over 64 KiB are left out with a warning.
+//! hexadecimal. Texts of over 64 KiB are left out with a warning, and so are values whose names are longer, or that are in
+//! over 100 containers.
 //!
 //! # Memory order
 //!
@@ -53,7 +54,11 @@
 //!
 //! # Deviations
 //!
-//! - Dtypes unknown to this crate, such as `torch.complex32`, are [unknown](crate::Layout::Unknown). So are quantized,
+//! - PyTorch counts the bytes of `float4_e2m1fn_x2`, two elements of which share one. Here the last dim is twice as long.
+//!   Such a tensor with gaps or in another order is unknown.
+//! - Dtypes unknown to this crate, such as `torch.complex32`, or one of a later PyTorch, are
+//!   [unknown](crate::Layout::Unknown). If the size of an element is unknown too, the bytes are those of the whole storage,
+//!   or none for a part of one. So are quantized,
 //!   sparse and nested tensors, tensors of the device `meta` and subclasses of PyTorch's own, with tags such as
 //!   `torch.qint8 (quantized, scale 0.5, zero point 10)` and `torch.float32 (sparse_coo)`. Their bytes go from the
 //!   first element to the last one, in file order, if one storage has all of them, and are empty otherwise. A nested
@@ -61,6 +66,8 @@
 //!   `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
 //! - A tensor with an unknown argument that changes its values, or with a different dtype in the file than after
 //!   loading, is unknown, and there is a warning.
+//! - A `DTensor` is unknown; the part of it in the file is read under its name with `.1._local_tensor`. The files of
+//!   DeepSpeed's ZeRO-3 have models without weights, with a warning of where they are.
 //! - Other subclasses of `torch.Tensor` are read as plain tensors, with a warning, and the tensors in their attributes
 //!   as well. Remaining attributes are left out, with a warning; the versions of modules, present in every
 //!   `state_dict()`, without one.

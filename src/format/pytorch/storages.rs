@@ -45,6 +45,10 @@ impl TensorFinder<'_> {
             return Ok(self.without_elements(TensorKind::Meta, Some(storage.tag), dims, storage.place));
         }
         let range = self.range(storage)?;
+        if let Some(class) = storage.class {
+            let dims = dims(None, None, &[storage.count()])?;
+            return Ok(self.located_as_bytes(dims, range, self.heap.global_name(class)));
+        }
         let shape = dims(Some(storage.tag), None, &[storage.count()])?;
         self.located(shape, Placed::whole(range), storage.tag, TensorBits::default())
     }
@@ -77,13 +81,35 @@ impl TensorFinder<'_> {
             ));
         }
         let placed = place(placed, start, &shape, &strides, bytes)?;
-        self.located(dims, placed, tensor.tag, tensor.bits)
+        let Some(dtype) = tensor.tag.dtype.filter(|dtype| dtype.block_elements() > 1) else {
+            return self.located(dims, placed, tensor.tag, tensor.bits);
+        };
+        // PyTorch counts the bytes along the last dim, in each of which there are several elements.
+        let is_whole = placed.strided.is_none() && placed.layout == Layout::RowMajor;
+        let (mut dims, can_read) = (dims.dims().to_vec(), is_whole && tensor.bits == TensorBits::default());
+        match dims.last_mut().and_then(|last| last.checked_mul(dtype.block_elements()).map(|dim| (last, dim))) {
+            Some((last, dim)) if can_read => {
+                *last = dim;
+                self.located(dims.into(), placed, tensor.tag, tensor.bits)
+            }
+            _ => Ok(self.located_as_bytes(dims.into(), placed.range, &tag_text(Some(tensor.tag), None))),
+        }
     }
 
     /// Returns a tensor with unreadable elements, and their bytes if they are contiguous.
     pub(super) fn unread(&self, other: &UnreadTensor) -> Result<FoundTensor> {
         let shape = other.shape.map(|shape| self.numbers("dim", shape)).transpose()?.unwrap_or_default();
         let dims = dims(other.tag, Some(other.kind), &shape)?;
+        if let Some(dtype) = other.dtype {
+            let name = self.heap.global_name(dtype);
+            let storage = other.storage.map(|index| &self.heap.storages[index as usize]);
+            let (range, tag) = match (storage, other.kind) {
+                (Some(storage), TensorKind::OtherDtype) if !storage.is_meta => (self.range(storage)?, name.to_owned()),
+                (_, TensorKind::OtherDtype) => (other.place..other.place, name.to_owned()),
+                (_, kind) => (other.place..other.place, format!("{name} ({})", kind.name())),
+            };
+            return Ok(self.located_as_bytes(dims, range, &tag));
+        }
         let Some(elements) = other.elements.map(|index| self.heap.tensors[index as usize]) else {
             return Ok(self.without_elements(other.kind, other.tag, dims, other.place));
         };
@@ -146,6 +172,10 @@ impl TensorFinder<'_> {
             return Err(ErrorKind::Malformed { what }.into());
         };
         let found = range.end - range.start;
+        if storage.class.is_some() {
+            // Nobody knows how many bytes an element has.
+            return Ok(range.clone());
+        }
         if storage.len.checked_mul(storage.tag.bytes) != Some(found) {
             let (key, count, bytes) = (Short(key), storage.len, storage.tag.bytes);
             let what =

@@ -264,6 +264,8 @@ pub(super) struct PickledStorage {
     /// The name.
     pub(super) key: HeapSpan,
     pub(super) tag: &'static Tag,
+    /// The type of the storage, if it is unknown: a global. Then the length in bytes is that of the file.
+    pub(super) class: Option<u32>,
     /// The number of elements.
     pub(super) len: u64,
     /// The first element and the number of elements, if it is a part of another storage.
@@ -322,6 +324,9 @@ pub(super) struct UnreadTensor {
     /// The type of its elements, and the container of its dims, as far as they are known.
     pub(super) tag: Option<&'static Tag>,
     pub(super) shape: Option<u32>,
+    /// The dtype, if it is unknown, or the type of the storage: a global. And the storage, if the tensor is all of it.
+    pub(super) dtype: Option<u32>,
+    pub(super) storage: Option<u32>,
     /// The tensor with the bytes of its elements, if any.
     pub(super) elements: Option<u32>,
     /// The container of what else it is made of: names and values in turn.

@@ -156,7 +156,9 @@ fn tensors_of_other_kinds_are_listed_next_to_those_that_are_read() {
         let mut unknown = 0;
         for Listed { name, shape, bytes, what } in &listed {
             let tensor = &map[name.as_str()];
-            assert_eq!(tensor.shape().dims(), shape, "{name}");
+            // PyTorch counts the bytes of floats of 4 bits, two of which share one.
+            let elements = tensor.dtype().block_elements();
+            assert_eq!(tensor.shape().iter().map(|dim| dim / elements).collect::<Vec<_>>(), *shape, "{name}");
             assert_eq!(tensor.as_bytes(), bytes.as_deref().unwrap_or_default(), "{name}");
             match tensor.info().unknown_dtype() {
                 Some(tag) => {
@@ -168,10 +170,14 @@ fn tensors_of_other_kinds_are_listed_next_to_those_that_are_read() {
                     );
                     unknown += 1;
                 }
-                None => assert!(["torch.int64", "torch.float32"].contains(&what.as_str()), "{name}"),
+                None => {
+                    let known = ["torch.int64", "torch.float32", "torch.float4_e2m1fn_x2"];
+                    assert!(known.contains(&what.as_str()), "{name}");
+                }
             }
         }
-        assert_eq!(listed.len() - unknown, 3, "{file}");
+        let has_f4 = listed.iter().any(|listed| listed.name == "float4");
+        assert_eq!(listed.len() - unknown, 3 + usize::from(has_f4), "{file}");
         let info = |name: &str| map[name].info().to_string();
         assert_eq!(info("lists.0.sparse_parameter"), "torch.float32 (sparse_coo)[2, 2] of unknown dtype");
         assert_eq!(info("lists.1"), "i8[1]");
@@ -832,6 +838,26 @@ fn legacy(pickle: &[u8], storages: &[(&str, u64, usize)]) -> Vec<u8> {
     file
 }
 
+/// An archive of a pickle without its `STOP`, and of storages.
+fn zip_of(pickle: &[u8], storages: &[(&str, &[u8])]) -> Vec<u8> {
+    let pickle = [b"\x80\x02", pickle, b"."].concat();
+    let mut members = vec![("archive/data.pkl".to_owned(), &*pickle)];
+    members.extend(storages.iter().map(|(key, bytes)| (format!("archive/data/{key}"), *bytes)));
+    let own = |len: usize| u32::try_from(len).unwrap().to_le_bytes();
+    let (mut file, mut directory) = (Vec::new(), Vec::new());
+    for (name, contents) in &members {
+        let name_bytes = u16::try_from(name.len()).unwrap().to_le_bytes();
+        // The version, flags, the method, the time and no checksum.
+        let len = own(contents.len());
+        let both = [&b"\x14\0\0\0\0\0\0\0\0\0\0\0\0\0"[..], &len, &len, &name_bytes].concat();
+        directory.extend([b"PK\x01\x02\0\0", &both[..], &[0; 12], &own(file.len()), name.as_bytes()].concat());
+        file.extend([b"PK\x03\x04", &both[..], &[0; 2], name.as_bytes(), contents].concat());
+    }
+    let count = u16::try_from(members.len()).unwrap().to_le_bytes();
+    let end = [b"PK\x05\x06\0\0\0\0", &count[..], &count, &own(directory.len()), &own(file.len()), &[0; 2]].concat();
+    [file, directory, end].concat()
+}
+
 fn text(text: &str) -> Vec<u8> {
     [b"X", &u32::try_from(text.len()).unwrap().to_le_bytes()[..], text.as_bytes()].concat()
 }
@@ -1060,7 +1086,9 @@ fn shared_containers_do_not_blow_up() {
     // Lists in one another.
     for depth in [102, 100_000] {
         let pickle = [b"]".repeat(depth), b"a".repeat(depth - 1)].concat();
-        assert_eq!(refused(&legacy(&pickle, &[])), "number of containers in one another is 101, but the limit is 100");
+        let (_, warnings) = names_and_warnings(&legacy(&pickle, &[]));
+        let name = ["0"; 100].join(".");
+        assert_eq!(warnings, [format!("`{name}` is left out: `a container that is in 100 others`")]);
     }
     let pickle = [b"]".repeat(101), b"a".repeat(100)].concat();
     assert!(pytorch::from_slice::<TensorMap>(&legacy(&pickle, &[])).unwrap().is_empty());
@@ -1115,7 +1143,105 @@ fn long_texts_are_left_out_with_a_warning() {
     assert_eq!(crate::support::warnings(&metadata), ["`a` is left out, as its text has over 65536 bytes"]);
     assert_eq!(metadata.entries.len(), 1);
     let name = [b"}".to_vec(), text(&"x".repeat(70_000)), b"Ns".to_vec()].concat();
-    assert_eq!(refused(&legacy(&name, &[])), "length of a name in bytes is 70001, but the limit is 65535");
+    let (_, warnings) = names_and_warnings(&legacy(&name, &[]));
+    let x = "x".repeat(112);
+    assert_eq!(warnings, [format!("`{x}[… 69776 characters …]{x}` is left out: `a name of more than 65535 bytes`")]);
+}
+
+/// A value next to the one that is left out is read, and so is what is in it, up to there.
+#[test]
+fn names_and_nesting_beyond_the_limits_cost_themselves() {
+    let long = "x".repeat(70_000);
+    // A name that is long only together with what it is in.
+    let half = "y".repeat(40_000);
+    let deep = [b"]".repeat(200), b"a".repeat(199)].concat();
+    let inner = [b"}".to_vec(), text(&half), b"K\x01s".to_vec(), text("z"), b"K\x02s".to_vec()].concat();
+    let pickle = [
+        b"}".to_vec(),
+        [text(&long), b"K\x05s".to_vec()].concat(),
+        [text("a"), b"K\x06s".to_vec()].concat(),
+        [text(&half), inner, b"s".to_vec()].concat(),
+        [text("deep"), deep, b"s".to_vec()].concat(),
+        [text("b"), b"K\x07s".to_vec()].concat(),
+    ]
+    .concat();
+    let metadata = pytorch::metadata(&legacy(&pickle, &[])).unwrap();
+    let entries: Vec<(usize, &str)> = metadata.entries.iter().map(|(key, text)| (key.len(), text.as_str())).collect();
+    assert_eq!(entries, [(1, "6"), (40_002, "2"), (1, "7")]);
+    assert!(metadata.warnings.iter().all(|warning| warning.kind == WarningKind::LeftOut));
+    assert_eq!(metadata.warnings.len(), 2, "{:?}", metadata.warnings);
+    assert!(metadata.warnings[0].text.contains(" and 1 other value are left out: `a name of more than 65535 bytes`"));
+}
+
+#[test]
+fn a_dtype_of_a_later_pytorch_costs_its_tensor() {
+    let file = File::from_bytes(case("torch2/dtype-torch.bcomplex32.pt")).unwrap();
+    let x = file.get("x").unwrap();
+    assert_eq!(x.info().to_string(), "torch.bcomplex32[2, 4] of unknown dtype");
+    assert_eq!(x.read().unwrap().as_bytes().len(), 32);
+    assert_eq!(file.array::<f32, Ix1>("y").unwrap().len(), 2);
+    // Of a storage whose type is new.
+    let tensor = |class: &str, key: &str, start: u8| {
+        [
+            b"ctorch._utils\n_rebuild_tensor_v2\n((".to_vec(),
+            text("storage"),
+            format!("ctorch\n{class}\n").into_bytes(),
+            text(key),
+            text("cpu"),
+            [b"K\x02tQK", &[start][..], b"K\x01\x85K\x01\x85\x89NtR"].concat(),
+        ]
+        .concat()
+    };
+    let pickle = |class: &str| {
+        let pair = |key: &str, class: &str, start| [text(key), tensor(class, key, start), b"s".to_vec()].concat();
+        [b"}".to_vec(), pair("x", class, 0), pair("y", class, 1), pair("z", "FloatStorage", 1)].concat()
+    };
+    let archive = zip_of(&pickle("LaterStorage"), &[("x", &[1; 10]), ("y", &[2; 10]), ("z", &[0; 8])]);
+    let file = File::from_bytes(archive).unwrap();
+    let found: Vec<_> = file.tensors().map(|tensor| (tensor.info().to_string(), tensor.payload_bytes())).collect();
+    let later = "torch.LaterStorage[1] of unknown dtype".to_owned();
+    // The bytes of a part of a storage are not known.
+    assert_eq!(found, [(later.clone(), 10), (later, 0), ("f32[1]".to_owned(), 4)]);
+    // In the older form, the next storage begins where it ends.
+    let message = refused(&legacy(&pickle("LaterStorage"), &[("x", 2, 8), ("y", 2, 8), ("z", 2, 8)]));
+    assert!(
+        message.starts_with("the storage `x` is of an unknown type, `torch.LaterStorage`, so its length is not known"),
+        "{message}"
+    );
+}
+
+#[test]
+fn floats_of_4_bits_are_read() {
+    let file = File::from_bytes(case("torch2/other-f4.pt")).unwrap();
+    let x = file.get("x").unwrap();
+    // PyTorch says that these are 4 elements, as it counts bytes.
+    assert_eq!((x.info().to_string().as_str(), x.payload_bytes()), ("f4[8]", 4));
+    assert_eq!(x.read().unwrap().as_bytes(), x.view().unwrap().as_bytes());
+    assert_eq!(file.array::<i64, Ix1>("plain").unwrap().len(), 3);
+    let written = tensorfile::safetensors::FORMAT.to_vec(&file, &WriteOptions::new()).unwrap();
+    assert_eq!(File::from_bytes(written).unwrap().get("x").unwrap().info(), x.info());
+}
+
+#[test]
+fn a_tensor_of_several_processes_is_not_taken_for_a_plain_one() {
+    let (names, warnings) = names_and_warnings(&case("trainer-folders/dtensor_rank0.pt"));
+    assert_eq!(names.iter().filter(|name| name.ends_with("._local_tensor")).count(), 2, "{names:?}");
+    let expected = [
+        "of the attributes of `w` and 1 other value, only the tensors are read",
+        "of `w` and 1 other value, only the part of one process is read: `torch.distributed.tensor.DTensor`",
+    ];
+    assert_eq!(warnings, expected);
+}
+
+#[test]
+fn a_model_without_weights_says_where_they_are() {
+    let file = File::from_bytes(case("trainer-folders/zero_pp_rank_0_mp_rank_00_model_states.pt")).unwrap();
+    let warnings = file.warnings().unwrap();
+    let parts: Vec<_> =
+        warnings.iter().filter(|warning| warning.kind == WarningKind::Part).map(|part| &*part.text).collect();
+    let expected = "`module.layer.weight` and all other weights have no elements: DeepSpeed's ZeRO-3 saves them in parts in the \
+                    `*_optim_states.pt` files, which its `zero_to_fp32.py` puts together";
+    assert_eq!(parts, [expected]);
 }
 
 #[test]
