@@ -41,6 +41,18 @@ impl ChunkedIndex {
         Ok(Self { joined, index: Index::default() })
     }
 
+    /// Lets several tensors have one name. There is none yet.
+    #[cfg(feature = "pytorch")]
+    pub(super) fn let_names_repeat(&mut self) {
+        self.index.let_names_repeat();
+    }
+
+    /// Returns the number of tensors so far.
+    #[cfg(feature = "pytorch")]
+    pub(super) fn pushed(&self) -> usize {
+        self.index.pushed()
+    }
+
     /// Returns a range of a file as one of the joined files.
     pub(super) fn place(&self, file: usize, range: Range<u64>) -> Range<u64> {
         let start = self.joined.starts()[file];
@@ -74,11 +86,6 @@ impl ChunkedIndex {
     }
 
     fn push_gathered(&mut self, name: &str, info: TensorInfo, chunks: Vec<StoredChunk>) -> Result<()> {
-        if info.dtype.block_elements() > 1 {
-            let what = format!("read {} of {} chunks", info.dtype, chunks.len());
-            let instead = "its elements share bytes, and are read in one chunk only".to_owned();
-            return Err(ErrorKind::Unsupported { what, instead }.into());
-        }
         let Some(bytes) = info.payload_bytes() else {
             return Err(malformed(format!("{info} takes more bytes than can be addressed")));
         };
@@ -89,11 +96,19 @@ impl ChunkedIndex {
         }
         let codec = changes[0].codec(&info, bytes);
         let element = info.dtype.block_bytes();
-        let chunk = |StoredChunk { offsets, info, range, codec }: StoredChunk| {
-            let strides = strides(&info, element, codec.as_ref());
-            TensorChunk { offsets, shape: info.shape, strides, start: range.start }
+        let in_blocks = |shape: &Shape| {
+            blocks(info.dtype, shape).ok_or_else(|| ErrorKind::Unsupported {
+                what: format!("put chunks of {info} together that end within a byte"),
+                instead: format!("{} elements share it", info.dtype.block_elements()),
+            })
         };
-        let chunks = Chunks::new(element, info.shape.clone(), chunks.into_iter().map(chunk).collect(), bytes as u64);
+        let chunk = |StoredChunk { offsets, info, range, codec }: StoredChunk| {
+            let info = TensorInfo { shape: in_blocks(&info.shape)?, ..info };
+            let strides = strides(&info, element, codec.as_ref());
+            Ok(TensorChunk { offsets: in_blocks(&offsets)?, shape: info.shape, strides, start: range.start })
+        };
+        let chunks = chunks.into_iter().map(chunk).collect::<Result<_>>()?;
+        let chunks = Chunks::new(element, in_blocks(&info.shape)?, chunks, bytes as u64);
         let start = self.joined.gather(Box::new(chunks)).ok_or_else(too_long)?;
         self.index.push_named(name, info, start..start + bytes as u64, codec)
     }
@@ -168,6 +183,15 @@ impl ChunkChanges {
         let bools = (takes_any_bool && info.dtype == Dtype::Bool).then_some(Codec::Bools);
         big_endian.map(Codec::BigEndian).or(bools)
     }
+}
+
+/// Returns a shape or offsets in blocks, if these do not cut one. A block has elements of the last dim.
+fn blocks(dtype: Dtype, shape: &Shape) -> Option<Shape> {
+    let mut dims = shape.dims().to_vec();
+    if let Some(last) = dims.last_mut().filter(|_| dtype.block_elements() > 1) {
+        *last = last.is_multiple_of(dtype.block_elements()).then(|| *last / dtype.block_elements())?;
+    }
+    Some(dims.into())
 }
 
 /// Returns the elements from one to the next along each dim of a chunk, where they are stored.

@@ -9,9 +9,11 @@ use super::checkpoint::{METADATA, PICKLE};
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
 use super::shards::is_file_name;
 use super::{File, OpenOptions};
-use crate::error::{Error, ErrorKind, Result, Short, Warning};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::format::pytorch::FORMAT;
-use crate::format::pytorch::dcp::{self, Item, ItemContents, Saved, SavedChunk, SavedFolder, SavedTensor};
+use crate::format::pytorch::dcp::{
+    self, Item, ItemContents, ItemTensor, ItemValues, Saved, SavedChunk, SavedFolder, SavedTensor,
+};
 use crate::model::FileMetadata;
 use crate::storage::{FileReader, FileStorage, ReadAt, open_regular};
 use crate::tensor::TensorInfo;
@@ -52,7 +54,10 @@ impl OpenOptions {
         let read = dcp::read_metadata(&mut FileReader::with_index(metadata), &self.limits);
         let mut folder = read.map_err(|error| error.in_format(FORMAT.name))?;
         if let Some(only) = only {
-            folder.retain(&|name| name == only);
+            // It may also be in a value that was saved whole.
+            let is_in =
+                |name: &str| only.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            folder.retain(&is_in);
         }
         for (number, name) in folder.files.iter().enumerate() {
             if !is_file_name(name) {
@@ -75,13 +80,15 @@ impl OpenOptions {
         paths: Vec<PathBuf>,
     ) -> Result<File> {
         let mut contents = FileMetadata { version: folder.version.clone(), ..FileMetadata::default() };
+        contents.warnings.extend(folder.warning.clone());
         let mut entries = Vec::with_capacity(folder.entries.len());
         self.read_items(&folder, &files, &paths, &mut |run, warnings| {
             entries.extend(run);
             contents.warnings.extend(warnings);
         })?;
-        contents.warnings.truncate(WARNINGS);
         let mut index = ChunkedIndex::new(files)?;
+        // As in a file of `torch.save`, names that are joined by dots can be those of others.
+        index.let_names_repeat();
         let mut archives = Vec::new();
         for item in folder.items().filter(|item| item.transforms.is_none()) {
             archives.push(index.place(item.file, item.range.clone()));
@@ -90,9 +97,16 @@ impl OpenOptions {
         for (entry, (name, saved)) in entries.into_iter().zip(folder.entries) {
             let name = &*name;
             let pushed = match (entry, &saved) {
-                (ReadEntry::Text(text), _) => {
-                    contents.entries.insert(name.to_owned(), text);
-                    Ok(())
+                (ReadEntry::Values(file, ItemValues { tensors, texts, warnings: _ }), _) => {
+                    for (name, text) in texts {
+                        if let Some(warning) = replaced(&mut contents, &name, text) {
+                            contents.warnings.push(warning);
+                        }
+                    }
+                    tensors.into_iter().try_for_each(|ItemTensor { name, info, range, codec }| {
+                        let range = index.place(file, range);
+                        index.push(&name, info, range, codec)
+                    })
                 }
                 (ReadEntry::Whole(info, item), _) => {
                     let place = item.map_or(0..0, |item| index.place(item.file, item.range));
@@ -111,6 +125,11 @@ impl OpenOptions {
                 (ReadEntry::Chunks(_), Saved::Object(_)) => unreachable!("an object has no chunks"),
             };
             pushed.map_err(|error| error.in_tensor(name).in_format(FORMAT.name))?;
+        }
+        contents.warnings.truncate(WARNINGS);
+        let (found, limit) = (index.pushed() as u64, self.limits.tensors);
+        if found > limit {
+            return Err(ErrorKind::Limit { what: "number of tensors", found, limit }.into());
         }
         let own = paths.iter().map(|_| Some(FileMetadata::default())).collect();
         let files = ChunkedFiles { location, has_path, paths, metadata: contents, own, archives };
@@ -142,7 +161,7 @@ impl OpenOptions {
             let entries = entries.get_range(start..(start + len).min(entries.len())).expect("it is in the folder");
             let read = entries.iter().map(|(name, saved)| {
                 let entry = match saved {
-                    Saved::Object(item) => self.read_object(name, item, &mut readers),
+                    Saved::Object(item) => self.read_object(name, item, &mut readers, &mut warnings),
                     Saved::Tensor(tensor) => self.read_chunks(name, tensor, &mut readers, &mut warnings),
                 };
                 entry.map_err(|(file, error)| error.in_tensor(name).in_format(FORMAT.name).in_shard(&paths[file], 0))
@@ -195,11 +214,15 @@ impl OpenOptions {
         name: &str,
         item: &Item,
         readers: &mut [FileReader<'_>],
+        warnings: &mut Vec<Warning>,
     ) -> Result<ReadEntry, (usize, Error)> {
         let read = check_range(item, readers)
             .and_then(|()| dcp::read_object(&mut readers[item.file], name, item, &self.limits));
         match read.map_err(|error| (item.file, error))? {
-            ItemContents::Text(text) => Ok(ReadEntry::Text(text)),
+            ItemContents::Values(mut values) => {
+                warnings.append(&mut values.warnings);
+                Ok(ReadEntry::Values(item.file, values))
+            }
             ItemContents::Opaque => {
                 let bytes = usize::try_from(item.range.end - item.range.start).unwrap_or(usize::MAX);
                 Ok(ReadEntry::Whole(TensorInfo::blob(bytes), Some(item.clone())))
@@ -210,12 +233,19 @@ impl OpenOptions {
 
 /// What an entry of a folder becomes.
 enum ReadEntry {
-    /// A number or a text, which is metadata.
-    Text(String),
+    /// The values of an item in the file of a number.
+    Values(usize, ItemValues),
     /// All bytes of an item, or nothing.
     Whole(TensorInfo, Option<Item>),
     /// Chunks with the numbers and the ranges of their files.
     Chunks(Vec<(usize, StoredChunk)>),
+}
+
+/// Adds a text to the metadata. Returns a warning if there is one of that name.
+fn replaced(contents: &mut FileMetadata, name: &str, text: String) -> Option<Warning> {
+    contents.entries.insert(name.to_owned(), text)?;
+    let text = format!("two values are named `{}`; the last one is kept", Short(name));
+    Some(Warning::new(WarningKind::Metadata, text).in_tensor(name))
 }
 
 /// Adds a tensor of unknown dtype. Its chunks are not put together.

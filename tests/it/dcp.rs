@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{Array2, array};
 use serde::Deserialize;
-use tensorfile::file::Backend;
-use tensorfile::file::load_tensor;
+use tensorfile::file::{Backend, load_tensor};
+use tensorfile::model::FileMetadata;
 use tensorfile::report::WarningKind;
 use tensorfile::{
     Category, Dtype, ErrorKind, File, Layout, Limits, OpenOptions, Shape, Tensor, TensorFile, TensorInfo, TensorMap,
@@ -49,14 +49,16 @@ pub fn compare(path: &Path, described: &Described) {
         let of_torch = |(name, _): &(String, String)| name != "format" && name != "DCP_VERSION";
         assert_eq!(found.into_iter().filter(of_torch).collect::<BTreeMap<_, _>>(), *metadata, "{folder}");
         let mut names: Vec<&str> = file.tensors().map(|tensor| tensor.name()).collect();
-        let mut expected_names: Vec<&str> = tensors.keys().chain(opaque).map(String::as_str).collect();
+        let mut expected_names: Vec<&str> = tensors.keys().map(String::as_str).collect();
         names.sort_unstable();
         expected_names.sort_unstable();
         assert_eq!(names, expected_names, "{folder}");
-        for name in opaque {
-            let tensor = file.tensor(name).unwrap();
-            assert_eq!((tensor.layout(), &tensor.as_bytes()[..4]), (&Layout::Blob, &b"PK\x03\x04"[..]), "{name}");
-        }
+        let warnings = file.warnings().unwrap();
+        let mut left_out = warnings.iter().filter(|warning| warning.kind == WarningKind::LeftOut);
+        assert!(
+            opaque.iter().all(|name| left_out.any(|warning| warning.tensor.as_ref() == Some(name))),
+            "{warnings:?}"
+        );
         let map: TensorMap = file.load().unwrap();
         let plan = file.read_plan().all().unwrap().finish().unwrap();
         let mut memory = vec![0; plan.bytes()];
@@ -352,41 +354,214 @@ fn items_that_an_extension_changed_are_unknown() {
     assert!(warnings.iter().any(|warning| warning.kind == WarningKind::UnknownDtype), "{warnings:?}");
 }
 
+/// Returns a call of a global with a text.
+fn call(module: &str, name: &str) -> Vec<u8> {
+    let mut call = Pickle::from_ops(b"");
+    call.global(module, name).op(b"(").text("touch x").op(b"tR");
+    call.0
+}
+
 #[test]
-fn metadata_that_would_run_something_is_refused_by_name() {
-    let call = |module: &str, name: &str| {
-        let mut call = Pickle::from_ops(b"");
-        call.global(module, name).op(b"(").text("touch x").op(b"tR");
-        call.0
-    };
-    for (module, name, shown) in [
-        ("posix", "system", "posix.system"),
-        ("os", "system", "os.system"),
-        ("__builtin__", "eval", "builtins.eval"),
-        ("torch.distributed.checkpoint.metadata", "eval", "torch.distributed.checkpoint.metadata.eval"),
-        ("torch.distributed.checkpoint.filesystem", "os.system", "torch.distributed.checkpoint.filesystem.os.system"),
-    ] {
+fn metadata_that_would_run_something_is_named() {
+    let others = [
+        ("posix", "system", Some("posix.system")),
+        ("os", "system", Some("os.system")),
+        ("__builtin__", "eval", Some("builtins.eval")),
+        ("torch.distributed.checkpoint.planner", "eval", Some("torch.distributed.checkpoint.planner.eval")),
+        ("torchx.planner", "SavePlan", Some("torchx.planner.SavePlan")),
+        // Names of PyTorch can have dots.
+        ("torch.distributed.checkpoint.planner", "os.system", Some("torch.distributed.checkpoint.planner.os.system")),
+        ("torch.distributed.checkpoint.planner", "SavePlan", None),
+        ("megatron.core.dist_checkpointing.strategies.torch", "_Own", None),
+        ("pathlib", "PosixPath", None),
+    ];
+    for (module, name, shown) in others {
         let saved = Saved::new();
         fs::write(saved.path().join(".metadata"), dcp_writer::metadata(&saved.entries, &call(module, name))).unwrap();
-        let error = File::open(saved.path()).unwrap_err();
-        assert_eq!(error.category(), Category::File);
-        let text = error.to_string();
-        let expected = format!(
-            "the pickle names `{shown}`, which no such metadata has; PyTorch would run it, so the file is refused (at byte "
-        );
-        assert!(text.contains(&expected), "{text}");
+        let file = File::open(saved.path()).unwrap();
+        assert_eq!(file.array::<i32, _>("b").unwrap(), array![6, 7, 8]);
+        let warnings = crate::support::warnings(&file.metadata().unwrap());
+        let text = |shown: &str| {
+            format!("the metadata names `{shown}`, which PyTorch would run; it is left out, and nothing is run")
+        };
+        let left_out: Vec<&String> = warnings.iter().filter(|text| text.contains("nothing is run")).collect();
+        assert_eq!(left_out, shown.map(text).iter().collect::<Vec<_>>(), "{module}.{name}");
+        // In place of what is read, any is an error.
+        for attribute in ["state_dict_metadata", "storage_data"] {
+            let mut pickle = Pickle::new();
+            pickle.object(dcp_writer::METADATA, "Metadata").text("state_dict_metadata").op(b"}");
+            pickle.text(attribute).op(b"}(").text("a").op(&call(module, name)).op(b"u").built().op(b".");
+            fs::write(saved.path().join(".metadata"), &pickle.0).unwrap();
+            let error = File::open(saved.path()).unwrap_err();
+            assert_eq!(error.category(), Category::File, "{error}");
+            assert!(error.to_string().contains("expected"), "{error}");
+        }
+        let mut pickle = Pickle::new();
+        pickle.op(&call(module, name)).op(b".");
+        fs::write(saved.path().join(".metadata"), &pickle.0).unwrap();
+        let text = File::open(saved.path()).unwrap_err().to_string();
+        assert!(text.contains(", which PyTorch would run, but expected `Metadata`"), "{text}");
     }
-    // An item is not refused, as nothing in it is run. It is opaque.
-    let mut saved = Saved::new();
-    let mut pickle = Pickle::new();
-    pickle.op(&call("os", "system")).op(b".");
-    let (mut item, after) = dcp_writer::archive(&pickle.0, 0);
+}
+
+/// Returns a folder whose only item is a file.
+fn folder_of(name: &str, item: &[u8]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("__0_0.distcp"), [b"before", item].concat()).unwrap();
+    let (path, length) = ("__0_0.distcp".to_owned(), item.len() as u64);
+    let item = Item { path, offset: 6, length, transforms: Vec::new() };
+    let entries = [(name.to_owned(), Entry::Object(item))];
+    fs::write(folder.path().join(".metadata"), dcp_writer::metadata(&entries, b"N")).unwrap();
+    folder
+}
+
+/// Whatever `torch.save` wrote, an item of it has what the file has, under the name of the item.
+#[test]
+fn items_are_read_as_files_of_torch_save() {
+    let folders = ["pytorch", "cases/torch", "cases/torch2", "cases/pt-conj-neg", "cases/pt-foreign-objects"];
+    let (mut compared, mut tensors) = (0, 0);
+    for entry in folders.iter().flat_map(|folder| fs::read_dir(root().join("tests/fixtures").join(folder)).unwrap()) {
+        let path = entry.unwrap().path();
+        let Ok(bytes) = fs::read(&path) else { continue };
+        let Ok(file) = OpenOptions::new().format(&tensorfile::pytorch::FORMAT).open(&path) else { continue };
+        let shown = path.display();
+        if !bytes.starts_with(b"PK") {
+            let folder = folder_of("item", &bytes);
+            assert_eq!(*File::open(folder.path()).unwrap().tensor("item").unwrap().layout(), Layout::Blob, "{shown}");
+            continue;
+        }
+        let folder = folder_of("item", &bytes);
+        let read = File::open(folder.path()).unwrap();
+        // What is all of the file has its name from the item, which is also that of the first in a list in the file.
+        let metadata = read.metadata().unwrap();
+        let named = metadata.warnings.iter().filter_map(|warning| warning.tensor.as_deref());
+        let mut named = named.chain(metadata.entries.keys().map(String::as_str));
+        let is_whole = read.position("item").is_some() || named.any(|name| name == "item");
+        let is_one = |name: &str| if is_whole && name == "0" { "item".to_owned() } else { format!("item.{name}") };
+        assert_eq!(read.len(), file.len(), "{shown}");
+        for (own, item) in file.tensors().zip(read.tensors()) {
+            assert_eq!(is_one(own.name()), item.name(), "{shown}");
+            assert_eq!(own.info(), item.info(), "{shown}: {}", own.name());
+            assert_eq!(own.read().unwrap().as_bytes(), item.read().unwrap().as_bytes(), "{shown}: {}", own.name());
+            if !read.warnings().unwrap().iter().any(|warning| warning.kind == WarningKind::DuplicateName) {
+                assert_eq!(load_tensor(folder.path(), item.name()).unwrap(), item.read().unwrap(), "{shown}");
+            }
+            tensors += 1;
+        }
+        let (own, read) = (file.metadata().unwrap(), metadata);
+        let texts = |metadata: &FileMetadata| metadata.entries.clone().into_iter().collect::<Vec<_>>();
+        let expected: Vec<_> = texts(&own).into_iter().map(|(key, text)| (is_one(&key), text)).collect();
+        assert_eq!(texts(&read), expected, "{shown}");
+        let left_out = |metadata: &FileMetadata| {
+            let warnings = metadata.warnings.iter().filter(|warning| warning.kind == WarningKind::LeftOut);
+            warnings.map(|warning| warning.tensor.clone().unwrap_or_default()).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = left_out(&own).iter().map(|name| is_one(name)).collect();
+        assert_eq!(left_out(&read), expected, "{shown}");
+        compared += 1;
+    }
+    assert!(compared > 20 && tensors > 200, "{compared} files, {tensors} tensors");
+}
+
+#[test]
+fn folders_of_newer_software_cost_what_is_new() {
+    let case = |name: &str| root().join("tests/fixtures/cases/torch2").join(name);
+    // Megatron-Core 0.16.1: plans of all processes are in the metadata.
+    let file = File::open(case("megatron-core-0.16.1")).unwrap();
+    let names: Vec<&str> = file.tensors().map(|tensor| tensor.name()).collect();
+    assert_eq!(names, ["rows", "cols", "layers.w", "layers.both", "rep", "rng_state/shard_0_1.0.a"]);
+    let rows = file.array::<f32, ndarray::Ix2>("rows").unwrap();
+    assert_eq!(rows.dim(), (8, 6));
+    assert!(rows.iter().zip(rows.iter().skip(1)).all(|(one, next)| one < next), "{rows}");
+    assert_eq!(file.metadata().unwrap().entries["rng_state/shard_0_1.0.b"], "3");
+    let warnings = file.warnings().unwrap();
+    assert!(warnings.iter().all(|warning| warning.kind != WarningKind::LeftOut), "{warnings:?}");
+    // PyTorch 2.15: dicts with tensors that were not flattened, and a dtype that is not known here.
+    let file = File::open(case("dcp-unflattened")).unwrap();
+    let names: Vec<&str> = file.tensors().map(|tensor| tensor.name()).collect();
+    assert_eq!(names, ["w", "model.up", "nested.a", "list.0"]);
+    let entries = file.metadata().unwrap().entries;
+    let entries: Vec<_> = entries.iter().map(|(key, text)| format!("{key}={text}")).collect();
+    assert_eq!(entries, ["nested.n=1", "list.1=2", "n=5"]);
+    assert_eq!(load_tensor(case("dcp-unflattened"), "nested.a").unwrap(), file.tensor("nested.a").unwrap());
+    let file = File::open(case("dcp-bcomplex32")).unwrap();
+    let b = file.get("b").unwrap();
+    assert_eq!((b.info().unknown_dtype(), b.shape()), (Some("torch.bcomplex32"), &Shape::from([2, 3])));
+    assert_eq!(b.read().unwrap().as_bytes().len(), 24);
+    assert_eq!(file.array::<f32, ndarray::Ix1>("x").unwrap().len(), 2);
+}
+
+#[test]
+fn names_that_two_items_make_are_read_by_position() {
+    let file = |key: &str| {
+        let mut pickle = Pickle::from_ops(b"\x80\x02");
+        pickle.op(b"}").text(key).int(7).op(b"s.");
+        let (mut item, after) = dcp_writer::archive(&pickle.0, 0);
+        item.extend(after);
+        item
+    };
+    let (folder, mut bytes, mut entries) = (tempfile::tempdir().unwrap(), Vec::new(), Vec::new());
+    for (name, key) in [("a", "b.c"), ("a.b", "c")] {
+        let item = file(key);
+        let (path, offset, length) = ("__0_0.distcp".to_owned(), bytes.len() as u64, item.len() as u64);
+        entries.push((name.to_owned(), Entry::Object(Item { path, offset, length, transforms: Vec::new() })));
+        bytes.extend(item);
+    }
+    fs::write(folder.path().join("__0_0.distcp"), bytes).unwrap();
+    fs::write(folder.path().join(".metadata"), dcp_writer::metadata(&entries, b"N")).unwrap();
+    let metadata = File::open(folder.path()).unwrap().metadata().unwrap();
+    assert_eq!(metadata.entries["a.b.c"], "7");
+    assert_eq!(crate::support::warnings(&metadata), ["two values are named `a.b.c`; the last one is kept"]);
+}
+
+/// An item of bytes of a dtype that PyTorch has since 2.3.
+fn item_of_dtype(dtype: &str, shape: &[u64], elements: &[u8]) -> Vec<u8> {
+    let mut pickle = Pickle::from_ops(b"\x80\x02ctorch._utils\n_rebuild_tensor_v3\n((");
+    pickle.text("storage").op(b"ctorch.storage\nUntypedStorage\n").text("0").text("cpu");
+    pickle.int(elements.len().cast_signed() as i64).op(b"tQK\0(");
+    shape.iter().for_each(|dim| _ = pickle.int(dim.cast_signed()));
+    pickle.op(b"t(");
+    (0..shape.len()).for_each(|dim| _ = pickle.int(shape[dim + 1..].iter().product::<u64>().cast_signed()));
+    pickle.op(b"t\x89N").op(format!("ctorch\n{dtype}\n").as_bytes()).op(b"tR.");
+    let (mut item, after) = dcp_writer::archive(&pickle.0, elements.len() as u64);
+    item.extend(elements);
     item.extend(after);
-    let length = item.len() as u64;
-    fs::write(saved.path().join("__2_0.distcp"), item).unwrap();
-    let item = Item { path: "__2_0.distcp".to_owned(), offset: 0, length, transforms: Vec::new() };
-    saved.entries.push(("c".to_owned(), Entry::Object(item)));
-    assert_eq!(*saved.open().unwrap().tensor("c").unwrap().layout(), Layout::Blob);
+    item
+}
+
+#[test]
+fn chunks_whose_elements_share_bytes_are_put_together() {
+    let whole: Vec<u8> = (0..12).collect();
+    for (chunks, dtype) in [
+        (vec![([0, 0], [3, 4])], "float4_e2m1fn_x2"),
+        (vec![([0, 0], [1, 4]), ([1, 0], [2, 4])], "float4_e2m1fn_x2"),
+        (vec![([0, 2], [3, 2]), ([0, 0], [3, 2])], "float4_e2m1fn_x2"),
+        (vec![([0, 0], [3, 4])], "later"),
+        (vec![([0, 2], [3, 2]), ([0, 0], [3, 2])], "later"),
+    ] {
+        let (folder, mut bytes, mut saved) = (tempfile::tempdir().unwrap(), Vec::new(), Vec::new());
+        for (offsets, sizes) in &chunks {
+            let rows = offsets[0]..offsets[0] + sizes[0];
+            let row = |row: u64| &whole[(row * 4 + offsets[1]) as usize..][..sizes[1] as usize];
+            let item = item_of_dtype(dtype, sizes, &rows.flat_map(row).copied().collect::<Vec<_>>());
+            let (path, offset, length) = ("__0_0.distcp".to_owned(), bytes.len() as u64, item.len() as u64);
+            bytes.extend(&item);
+            let item = Item { path, offset, length, transforms: Vec::new() };
+            saved.push(Chunk { offsets: offsets.to_vec(), sizes: sizes.to_vec(), item });
+        }
+        fs::write(folder.path().join("__0_0.distcp"), bytes).unwrap();
+        let entries = [("a".to_owned(), Entry::Tensor(dtype, vec![3, 4], saved))];
+        fs::write(folder.path().join(".metadata"), dcp_writer::metadata(&entries, b"N")).unwrap();
+        let file = File::open(folder.path()).unwrap();
+        let a = file.get("a").unwrap();
+        if dtype == "later" {
+            assert_eq!((a.info().unknown_dtype(), a.shape()), (Some("torch.later"), &Shape::from([3, 4])));
+            continue;
+        }
+        assert_eq!((a.dtype(), a.shape()), (Dtype::F4, &Shape::from([3, 8])), "{chunks:?}");
+        assert_eq!(a.read().unwrap().as_bytes(), whole, "{chunks:?}");
+        assert_eq!(a.slice(&[1..3, 2..6]).unwrap().as_bytes(), [5, 6, 9, 10], "{chunks:?}");
+    }
 }
 
 #[test]

@@ -13,34 +13,38 @@
 //! _StorageInfo          relative_path: str | offset: int | length: int | transform_descriptors: [str]
 //! ```
 //!
-//! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together.
+//! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together. An item of bytes is
+//! any value, read as a file of `torch.save` is.
+//!
+//! Megatron-Core adds attributes and classes of its own, such as the plans of all processes. Only what is listed here is read.
 //!
 //! # Specification
 //!
-//! `metadata.py`, `filesystem.py` and `planner_helpers.py` in `torch/distributed/checkpoint` of PyTorch 1.13 to 2.13, the first
+//! `metadata.py`, `filesystem.py` and `planner_helpers.py` in `torch/distributed/checkpoint` of PyTorch 1.13 to 2.15, the first
 //! of which has them in `torch/distributed/_shard/checkpoint`.
 //!
 //! # Deviations
 //!
-//! - A global that such metadata does not have is an error, which names it. PyTorch would run it.
+//! - A global in place of one that is listed here is an error, which names it. PyTorch would run it. Any other is left out, with
+//!   a [warning](crate::report::WarningKind::LeftOut), unless it is a class of PyTorch or Megatron-Core.
 //! - Chunks with the same place are copies of one; the first that is stored is read. Any other overlap is an error, and so is a
 //!   part of a tensor that no chunk has.
 //! - Items that are compressed or changed by an extension (`transform_descriptors`) are of
 //!   [unknown](crate::Layout::Unknown) dtype.
-//! - Items other than tensors, numbers, strings and lists of these are [blobs](crate::Blob): the archives that hold them.
+//! - Items that `torch.save` did not write are [blobs](crate::Blob).
 //! - The planner's data, which restore nested names, are not read: names are joined by dots.
 
 use std::ops::Range;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use indexmap::IndexMap;
 
 use super::collect::Checkpoint;
-use super::de::read_archive;
+use super::de::{ZIP, read_archive};
 use super::header::Tag;
-use super::pickle::{Input, malformed, read_strictly};
+use super::pickle::{Input, malformed, read};
 use super::value::{Heap, PickleValue};
-use crate::error::{Error, ErrorKind, Result, Short, Warning};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::read::{Codec, Entry};
 use crate::storage::{ReadAt, Section};
@@ -50,6 +54,8 @@ use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 #[derive(Debug, Default)]
 pub(crate) struct SavedFolder {
     pub(crate) version: Option<String>,
+    /// What is left out of the metadata.
+    pub(crate) warning: Option<Warning>,
     /// The names of the files with items.
     pub(crate) files: Vec<String>,
     /// In the order of the metadata, by name.
@@ -64,10 +70,35 @@ pub(crate) enum Saved {
     Object(Item),
 }
 
+/// A dtype of PyTorch.
+#[derive(Debug)]
+enum SavedDtype {
+    Known(&'static Tag),
+    /// A dtype that is unknown, by its name.
+    Other(String),
+}
+
+impl SavedDtype {
+    /// Returns the name in the module `torch`.
+    fn name(&self) -> &str {
+        match self {
+            Self::Known(tag) => tag.name,
+            Self::Other(name) => name,
+        }
+    }
+
+    fn dtype(&self) -> Option<Dtype> {
+        match self {
+            Self::Known(tag) => tag.dtype,
+            Self::Other(_) => None,
+        }
+    }
+}
+
 /// A tensor of a folder.
 #[derive(Debug)]
 pub(crate) struct SavedTensor {
-    tag: &'static Tag,
+    saved_dtype: SavedDtype,
     pub(crate) shape: Shape,
     /// Those with elements, without copies.
     pub(crate) chunks: Vec<SavedChunk>,
@@ -92,52 +123,63 @@ pub(crate) struct Item {
     pub(crate) transforms: Option<String>,
 }
 
-/// The contents of an item, other than a tensor.
+/// The contents of an item, other than a tensor of the metadata.
 pub(crate) enum ItemContents {
-    /// As Python prints it.
-    Text(String),
+    Values(ItemValues),
     Opaque,
+}
+
+/// The values in an item.
+#[derive(Debug, Default)]
+pub(crate) struct ItemValues {
+    /// With the ranges in the file.
+    pub(crate) tensors: Vec<ItemTensor>,
+    /// As Python prints them.
+    pub(crate) texts: IndexMap<String, String>,
+    pub(crate) warnings: Vec<Warning>,
+}
+
+/// A tensor in an item.
+#[derive(Debug)]
+pub(crate) struct ItemTensor {
+    pub(crate) name: String,
+    pub(crate) info: TensorInfo,
+    pub(crate) range: Range<u64>,
+    pub(crate) codec: Option<Codec>,
 }
 
 impl SavedTensor {
     /// Returns the dtype, if it is known.
     pub(crate) fn dtype(&self) -> Option<Dtype> {
-        self.tag.dtype
+        self.saved_dtype.dtype()
     }
 
     /// Describes the tensor by the name of its dtype, with the extensions that changed its bytes.
     pub(crate) fn unknown(&self, transforms: Option<&str>, bytes: u64) -> TensorInfo {
         let changed = transforms.map_or(String::new(), |transforms| format!(" ({transforms})"));
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        TensorInfo::unknown(&format!("torch.{}{changed}", self.tag.name), self.shape.clone(), bytes)
+        TensorInfo::unknown(&format!("torch.{}{changed}", self.saved_dtype.name()), self.shape.clone(), bytes)
     }
 }
 
-/// Returns whether metadata of a folder may name a global.
-fn is_allowed(module: &str, name: &str) -> bool {
-    match module {
-        "torch.distributed.checkpoint.metadata" | "torch.distributed._shard.checkpoint.metadata" => matches!(
-            name,
-            "Metadata"
-                | "TensorStorageMetadata"
-                | "BytesStorageMetadata"
-                | "TensorProperties"
-                | "ChunkStorageMetadata"
-                | "MetadataIndex"
-                | "StorageMeta"
-                | "_MEM_FORMAT_ENCODING"
-        ),
-        "torch.distributed._shard.sharded_tensor.metadata" => {
-            matches!(name, "TensorProperties" | "MEM_FORMAT_ENCODING")
-        }
-        "torch.distributed.checkpoint.filesystem" | "torch.distributed._shard.checkpoint.filesystem" => {
-            matches!(name, "_StorageInfo" | "_StoragePrefix")
-        }
-        "pathlib" | "pathlib._local" => {
-            matches!(name, "PosixPath" | "WindowsPath" | "PurePosixPath" | "PureWindowsPath")
-        }
-        _ => false,
-    }
+/// Returns whether a global is a class of metadata that is read.
+fn is_read(name: &str) -> bool {
+    const MODULES: [&str; 5] = [
+        "torch.distributed.checkpoint.metadata",
+        "torch.distributed._shard.checkpoint.metadata",
+        "torch.distributed._shard.sharded_tensor.metadata",
+        "torch.distributed.checkpoint.filesystem",
+        "torch.distributed._shard.checkpoint.filesystem",
+    ];
+    name.rsplit_once('.').is_some_and(|(module, _)| MODULES.contains(&module))
+}
+
+/// Returns whether a global is a class that such metadata has and that is not read, such as that of a path or of a plan.
+fn is_usual(name: &str) -> bool {
+    let Some((module, class)) = name.rsplit_once('.') else { return false };
+    let is_class = class.trim_start_matches('_').starts_with(|first: char| first.is_ascii_uppercase());
+    let is_package = |package: &str| module.strip_prefix(package).is_some_and(|rest| rest.starts_with('.'));
+    is_class && (matches!(module, "pathlib" | "pathlib._local") || ["torch", "megatron"].into_iter().any(is_package))
 }
 
 /// Reads the metadata of a folder.
@@ -147,10 +189,11 @@ pub(crate) fn read_metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<Sa
     if len > most {
         return Err(ErrorKind::Limit { what: "length of the metadata in bytes", found: len, limit: most }.into());
     }
-    let (value, heap) = read_strictly(&mut Input::new(file, 0, len), len, is_allowed)?;
+    let (value, heap) = read(&mut Input::new(file, 0, len), len)?;
     let budget = len.saturating_mul(64).saturating_add(1 << 20);
-    let mut reader = FolderReader { heap: &heap, limits, left: budget, files: IndexMap::new() };
+    let mut reader = FolderReader { heap: &heap, limits, left: budget, files: IndexMap::new(), dtypes: HashSet::new() };
     let mut folder = reader.folder(value)?;
+    folder.warning = reader.left_out();
     folder.files = reader.files.into_keys().map(str::to_owned).collect();
     // Files that only have copies are not needed.
     folder.retain(&|_| true);
@@ -209,6 +252,8 @@ struct FolderReader<'h> {
     left: u64,
     /// The names of the files with items.
     files: IndexMap<&'h str, ()>,
+    /// The globals that are taken for dtypes.
+    dtypes: HashSet<u32>,
 }
 
 impl<'h> FolderReader<'h> {
@@ -216,7 +261,10 @@ impl<'h> FolderReader<'h> {
     const ATTRIBUTES: usize = 64;
 
     fn folder(&mut self, value: PickleValue) -> Result<SavedFolder> {
-        self.expect(value, "Metadata")?;
+        // Megatron-Core has a class of its own for it, with more attributes.
+        if !matches!(value, PickleValue::Object(_)) || self.attribute(value, "state_dict_metadata")?.is_none() {
+            self.expect(value, "Metadata")?;
+        }
         let mut items: HashMap<(&str, Option<Shape>), Item> = HashMap::new();
         if let Some(storage) = self.attribute(value, "storage_data")? {
             for pair in self.dict("storage_data", storage)?.chunks_exact(2) {
@@ -241,7 +289,8 @@ impl<'h> FolderReader<'h> {
             };
             let name = self.heap.text(name);
             self.spend(name.len() as u64)?;
-            let entry = match self.class(pair[1]) {
+            let class = self.class(pair[1]).filter(|class| is_read(class)).and_then(|class| class.rsplit('.').next());
+            let entry = match class {
                 Some("TensorStorageMetadata") => {
                     let tensor = self.tensor(name, pair[1], &mut items);
                     let tensor = tensor.map_err(|error| error.in_tensor(name))?;
@@ -253,7 +302,8 @@ impl<'h> FolderReader<'h> {
                     None => return Err(malformed("the metadata does not say where it is stored").in_tensor(name)),
                 },
                 _ => {
-                    let what = format!("its metadata is {}, but expected that of a tensor or of bytes", pair[1].kind());
+                    let found = self.class(pair[1]).map_or_else(|| pair[1].kind().to_owned(), run_by_pytorch);
+                    let what = format!("its metadata is {found}, but expected that of a tensor or of bytes");
                     return Err(malformed(what).in_tensor(name));
                 }
             };
@@ -269,7 +319,7 @@ impl<'h> FolderReader<'h> {
             Some(PickleValue::Text(version)) => Some(self.heap.text(version).to_owned()),
             _ => None,
         };
-        Ok(SavedFolder { version, files: Vec::new(), entries })
+        Ok(SavedFolder { version, entries, ..SavedFolder::default() })
     }
 
     /// Returns a tensor. Its items are taken.
@@ -282,9 +332,10 @@ impl<'h> FolderReader<'h> {
         let Some(properties) = self.attribute(value, "properties")? else {
             return Err(malformed("the metadata has no `properties`"));
         };
-        let tag = self.dtype(properties)?;
+        let saved_dtype = self.dtype(properties)?;
+        let packed = saved_dtype.dtype().map_or(1, Dtype::block_elements);
         let Some(size) = self.attribute(value, "size")? else { return Err(malformed("the metadata has no `size`")) };
-        let shape = self.size(size)?;
+        let shape = unpacked(self.size(size)?, packed)?;
         let Some(PickleValue::List(chunks)) = self.attribute(value, "chunks")? else {
             return Err(malformed("the metadata has no list of `chunks`"));
         };
@@ -297,7 +348,7 @@ impl<'h> FolderReader<'h> {
             else {
                 return Err(malformed("a chunk has no `offsets` and `sizes`"));
             };
-            let (offsets, sizes) = (self.size(offsets)?, self.size(sizes)?);
+            let (offsets, sizes) = (self.size(offsets)?, unpacked(self.size(sizes)?, packed)?);
             if sizes.dims().contains(&0) {
                 continue;
             }
@@ -319,12 +370,13 @@ impl<'h> FolderReader<'h> {
             };
             let (_, Some(offsets)) = key else { continue };
             places.insert(Some(offsets.clone()), sizes.clone());
+            let offsets = unpacked(offsets, packed)?;
             found.push(SavedChunk { offsets, shape: sizes, item });
         }
-        Ok(SavedTensor { tag, shape, chunks: found })
+        Ok(SavedTensor { saved_dtype, shape, chunks: found })
     }
 
-    fn dtype(&mut self, properties: PickleValue) -> Result<&'static Tag> {
+    fn dtype(&mut self, properties: PickleValue) -> Result<SavedDtype> {
         self.expect(properties, "TensorProperties")?;
         let parts = self.parts(properties);
         let dtype = match parts.last() {
@@ -332,7 +384,13 @@ impl<'h> FolderReader<'h> {
             _ => self.attribute(properties, "dtype")?,
         };
         match dtype {
-            Some(PickleValue::Dtype(tag)) => Ok(tag),
+            Some(PickleValue::Dtype(tag)) => Ok(SavedDtype::Known(tag)),
+            Some(PickleValue::Global(global)) if self.heap.global_name(global).starts_with("torch.") => {
+                self.dtypes.insert(global);
+                let name = self.heap.global_name(global);
+                self.spend(name.len() as u64)?;
+                Ok(SavedDtype::Other(name.trim_start_matches("torch.").to_owned()))
+            }
             other => Err(malformed(format!("the dtype is {}", other.map_or("missing", PickleValue::kind)))),
         }
     }
@@ -388,22 +446,42 @@ impl<'h> FolderReader<'h> {
         Ok(None)
     }
 
-    /// Returns the class of an object, without its module.
+    /// Returns the class of an object.
     fn class(&self, value: PickleValue) -> Option<&'h str> {
         let PickleValue::Object(i) = value else { return None };
-        self.heap.global_name(self.heap.objects[i as usize].class).rsplit('.').next()
+        Some(self.heap.global_name(self.heap.objects[i as usize].class))
     }
 
     /// Checks the class of an object.
     fn expect(&mut self, value: PickleValue, class: &str) -> Result<()> {
         self.spend(1)?;
-        match self.class(value) {
-            Some(found) if found == class => Ok(()),
-            found => {
-                let found = found.unwrap_or(value.kind());
-                Err(malformed(format!("the metadata has {found}, but expected `{class}`")))
+        let found = self.class(value);
+        if found.is_some_and(|found| is_read(found) && found.rsplit('.').next() == Some(class)) {
+            return Ok(());
+        }
+        let found = found.map_or_else(|| value.kind().to_owned(), run_by_pytorch);
+        Err(malformed(format!("the metadata has {found}, but expected `{class}`")))
+    }
+
+    /// Returns a warning about globals that are not read, if they are not those of PyTorch and Megatron-Core.
+    fn left_out(&self) -> Option<Warning> {
+        let mut names: Vec<&str> = Vec::new();
+        for (i, global) in (0..).zip(&self.heap.globals) {
+            let name = self.heap.text(global.name);
+            if global.function.is_none() && !is_read(name) && !is_usual(name) && !self.dtypes.contains(&i) {
+                names.push(name);
             }
         }
+        names.sort_unstable();
+        names.dedup();
+        let (first, others) = names.split_first()?;
+        let others = match others.len() {
+            0 => String::new(),
+            1 => " and another global".to_owned(),
+            others => format!(" and {others} other globals"),
+        };
+        let text = format!("the metadata names {}{others}; it is left out, and nothing is run", run_by_pytorch(first));
+        Some(Warning::new(WarningKind::LeftOut, text))
     }
 
     fn dict(&self, name: &str, value: PickleValue) -> Result<&'h [PickleValue]> {
@@ -468,6 +546,23 @@ impl<'h> FolderReader<'h> {
     }
 }
 
+/// Describes a global that is not read.
+fn run_by_pytorch(name: &str) -> String {
+    format!("`{}`, which PyTorch would run", Short(name))
+}
+
+/// Returns a shape or offsets in elements. PyTorch counts the bytes along the last dim if elements share them.
+fn unpacked(shape: Shape, packed: usize) -> Result<Shape> {
+    if packed == 1 {
+        return Ok(shape);
+    }
+    let mut dims = shape.dims().to_vec();
+    if let Some(last) = dims.last_mut() {
+        *last = last.checked_mul(packed).ok_or_else(|| malformed(format!("a size is {shape}")))?;
+    }
+    Ok(dims.into())
+}
+
 /// Checks that no two items share bytes, so that reading all of them takes no longer than reading the files.
 fn check_apart(folder: &SavedFolder) -> Result<()> {
     let mut items: Vec<(&Item, &str)> = Vec::new();
@@ -510,15 +605,17 @@ pub(crate) fn read_tensor(
 fn check_item(entry: &Entry<'_>, tensor: &SavedTensor, chunk: &SavedChunk) -> Result<()> {
     let info = entry.info();
     let is_alike = match info.unknown_dtype() {
-        Some(tag) => tag.strip_prefix("torch.").is_some_and(|tag| tag.split(' ').next() == Some(tensor.tag.name)),
-        None => Some(info.dtype) == tensor.tag.dtype,
+        Some(tag) => {
+            tag.strip_prefix("torch.").is_some_and(|tag| tag.split(' ').next() == Some(tensor.saved_dtype.name()))
+        }
+        None => Some(info.dtype) == tensor.dtype(),
     };
     if !is_alike {
         let found = TensorInfo { layout: Layout::RowMajor, ..info.clone() };
         let found = info.unknown_dtype().map_or_else(|| found.dtype.to_string(), str::to_owned);
         return Err(malformed(format!(
             "its item has the dtype {found}, but the metadata says torch.{}",
-            tensor.tag.name
+            tensor.saved_dtype.name()
         )));
     }
     if info.shape != chunk.shape {
@@ -527,17 +624,27 @@ fn check_item(entry: &Entry<'_>, tensor: &SavedTensor, chunk: &SavedChunk) -> Re
     Ok(())
 }
 
-/// Reads a number or a text. Anything else is opaque.
+/// Reads the value of an item, as a file of `torch.save`. What that did not write is opaque.
 pub(crate) fn read_object(file: &mut dyn ReadAt, name: &str, item: &Item, limits: &Limits) -> Result<ItemContents> {
-    if item.transforms.is_some() {
+    let Item { range, transforms, .. } = item;
+    let mut begin = [0; ZIP.len()];
+    let is_archive = range.end - range.start >= ZIP.len() as u64 && transforms.is_none();
+    if is_archive {
+        file.read_at(range.start, &mut begin)?;
+    }
+    if begin != *ZIP {
         return Ok(ItemContents::Opaque);
     }
-    let Checkpoint { tensors, mut metadata, warnings } = contents(file, &item.range, name, limits)?;
-    let is_one = tensors.pushed() == 0 && warnings.is_empty() && metadata.len() == 1;
-    Ok(match metadata.swap_remove(name).filter(|_| is_one) {
-        Some(text) => ItemContents::Text(text),
-        None => ItemContents::Opaque,
-    })
+    let Checkpoint { tensors: index, metadata: texts, warnings } = contents(file, range, name, limits)?;
+    let tensor = |i: usize| {
+        let (entry, codec) = (index.entry(i), index.entry(i).any_codec().cloned());
+        let Range { start, end } = entry.range();
+        let range = range.start + start..range.start + end;
+        ItemTensor { name: index.name(i).to_owned(), info: entry.info().clone(), range, codec }
+    };
+    let tensors = (0..index.pushed()).map(tensor).collect();
+    let warnings = warnings.into_iter().map(|warning| Warning { offset: None, ..warning }).collect();
+    Ok(ItemContents::Values(ItemValues { tensors, texts, warnings }))
 }
 
 /// Reads the archive of an item.

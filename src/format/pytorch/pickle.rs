@@ -162,19 +162,7 @@ mod op {
 
 /// Reads one pickle. `limit` bounds the bytes copied by its functions.
 pub(super) fn read(input: &mut Input<'_>, limit: u64) -> Result<(PickleValue, Heap)> {
-    run(input, Machine { limit, ..Machine::default() })
-}
-
-/// Reads one pickle, as [`read`]. A global that is neither one of checkpoints nor `allowed` is an error.
-pub(super) fn read_strictly(
-    input: &mut Input<'_>,
-    limit: u64,
-    allowed: fn(&str, &str) -> bool,
-) -> Result<(PickleValue, Heap)> {
-    run(input, Machine { limit, allowed: Some(allowed), ..Machine::default() })
-}
-
-fn run(input: &mut Input<'_>, mut machine: Machine) -> Result<(PickleValue, Heap)> {
+    let mut machine = Machine { limit, ..Machine::default() };
     loop {
         let place = input.offset();
         let opcode = input.byte()?;
@@ -202,8 +190,6 @@ pub(super) struct Machine {
     /// The number of bytes copied by functions, and its limit.
     copied: u64,
     limit: u64,
-    /// The other globals than those of checkpoints. `None` for any.
-    allowed: Option<fn(&str, &str) -> bool>,
 }
 
 impl Machine {
@@ -559,13 +545,6 @@ impl Machine {
             "copy_reg" => "copyreg",
             _ => module,
         };
-        if function.is_none() && self.allowed.is_some_and(|allowed| !allowed(module, name)) {
-            let full = format!("{module}.{name}");
-            return Err(malformed(format!(
-                "the pickle names `{}`, which no such metadata has; PyTorch would run it, so the file is refused",
-                Short(&full)
-            )));
-        }
         // A few bytes can name a long name again.
         self.copy(module.len() + name.len())?;
         let span = span(self.heap.bytes.len(), (module.len() + 1 + name.len()) as u64)?;
