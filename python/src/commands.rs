@@ -9,8 +9,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tensorfile::file::atomic::FileLock;
 use tensorfile::file::{MetadataEdit, shown_url};
+use tensorfile::model::{describes_dtypes, describes_layout};
+use tensorfile::report::WarningKind;
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
-use tensorfile::{ErrorKind, FORMATS, File, Format, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions};
+use tensorfile::{ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions};
 use tensorfile_cli::Filter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
@@ -70,7 +72,9 @@ pub fn convert(
     let (told, waits, from) = (callback.clone(), waits(&source), source.clone());
     callback.detach(py, waits, Some(&from), move || {
         let file = open_path(&source, false, &OpenOptions::new())?;
-        let mut options = SaveOptions::new().write(kept(&file, format.or_else(|| by_extension(&target)), lossy)?);
+        let written = format.or_else(|| by_extension(&target));
+        let is_cast = file.tensors().any(|tensor| cast_floats(floats, tensor.info(), written) != tensor.dtype());
+        let mut options = SaveOptions::new().write(kept(&file, written, (lossy, is_cast))?);
         options = options.progress(move |progress| told.tell(progress));
         if let Some(format) = format {
             options = options.format(format);
@@ -79,25 +83,33 @@ pub fn convert(
             options = options.max_shard_bytes(bytes);
         }
         let names = names_after_file(&file);
-        let chosen: Vec<&str> = names.iter().map(String::as_str).filter(|name| filter.matches(name)).collect();
-        // Typos would look like success.
-        if chosen.is_empty() && !names.is_empty() {
+        let nothing = |instead: &str| {
             let what = "convert nothing".to_owned();
-            return Err(ErrorKind::Unsupported { what, instead: "no tensor matches the filter".to_owned() }.into());
+            Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into())
+        };
+        if names.is_empty() && file.warnings()?.iter().any(|warning| warning.kind == WarningKind::LeftOut) {
+            return nothing("the file has no tensors");
+        }
+        // Typos would look like success.
+        if !names.is_empty() && !names.iter().any(|name| filter.matches(name)) {
+            return nothing("no tensor matches the filter");
         }
         // And a copy that was not cast.
-        let format = format.or_else(|| by_extension(&target));
-        let is_cast = |info: &TensorInfo| info.dtype.is_float() && info.unknown_dtype().is_none();
+        let takes_cast = |info: &TensorInfo| info.dtype.is_float() && info.unknown_dtype().is_none();
         let mut infos = file.tensors().zip(&names).filter(|(_, name)| filter.matches(name)).map(|(tensor, _)| tensor.info());
-        if let Some(to) = floats.filter(|_| !lossy && !infos.any(is_cast)) {
+        if let Some(to) = floats.filter(|_| !lossy && !infos.any(takes_cast)) {
             let instead = "no tensor has floats; `lossy=True` converts them as they are".to_owned();
             return Err(ErrorKind::Unsupported { what: format!("cast to {to}"), instead }.into());
         }
+        let is_dropped = |layout: &Layout| lossy && written.is_some_and(|format| !format.stores_opaque(layout));
+        let chosen = names.iter().zip(file.tensors());
+        let chosen = chosen.filter(|(name, tensor)| filter.matches(name) && !is_dropped(tensor.layout()));
+        let (positions, chosen): (Vec<usize>, Vec<&str>) = chosen.map(|(name, tensor)| (tensor.position(), &**name)).unzip();
         rules.check(chosen)?;
         let named = Renamed::with_names(&file, names.clone());
-        let subset = Subset::new(&named, |name| filter.matches(name));
+        let subset = Subset::from_positions(&named, positions);
         let renamed = Renamed::by_rules(&subset, &rules);
-        let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info, format));
+        let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info, written));
         options.save(&target, &cast as &dyn Tensors)
     })
 }
@@ -146,8 +158,9 @@ pub fn by_extension(path: &Path) -> Option<&'static Format> {
 ///
 /// A format without a place for it is an error, as by the program: but for all values of a checkpoint of PyTorch, and the
 /// entry `format` of safetensors, which is about the old file.
-fn kept(file: &File, target: Option<&Format>, lossy: bool) -> tensorfile::Result<WriteOptions> {
+fn kept(file: &File, target: Option<&Format>, (lossy, is_cast): (bool, bool)) -> tensorfile::Result<WriteOptions> {
     let mut metadata = file.metadata()?;
+    metadata.entries.retain(|key, _| !(describes_layout(key) || is_cast && describes_dtypes(key)));
     if let Some(target) = target {
         let is_dropped = |key: &str| lossy || file.format().read_only || key == "format";
         metadata.entries.retain(|key, _| target.keeps_metadata(key) || !is_dropped(key));

@@ -195,7 +195,8 @@ def convert(
     - `rename`: a dict, or rules `OLD=NEW` in which `*` stands for any text.
     - `filter`: globs of the old names; `!GLOB` excludes.
     - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
-    - `lossy`: drop metadata that the format cannot store, which is an error otherwise, and do without a cast.
+    - `lossy`: drop metadata, blobs and tensors of unknown dtypes that the format cannot store, which are an error
+      otherwise, and do without a cast.
     - `progress`: a function of the bytes written and their total, whose exceptions end the conversion; `True` shows a
       bar of tqdm.
 

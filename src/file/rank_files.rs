@@ -22,11 +22,8 @@ use serde_json::{Map, Value};
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
 use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
-use crate::model::FileMetadata;
+use crate::model::{FileMetadata, SHARDING_INFO as OFFSETS, describes_layout};
 use crate::tensor::{Dtype, Shape};
-
-/// The entry of metadata with the offsets of the tensors of a file.
-const OFFSETS: &str = "DCP_SHARDING_INFO";
 
 /// Returns the files of processes in a folder, in order.
 pub(super) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
@@ -39,6 +36,11 @@ pub(super) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
     }
     paths.sort_unstable();
     Ok(paths)
+}
+
+/// Returns whether a file is one of a process, by its name.
+pub(super) fn is_one(path: &Path) -> bool {
+    RankFile::parse(path).is_some()
 }
 
 /// The numbers in the name of a file: `shard-00002-model-00001-of-00003.safetensors`.
@@ -131,7 +133,7 @@ impl OpenOptions {
             for (name, chunk) in chunks {
                 tensors.entry(name).or_default().push((number, chunk));
             }
-            metadata.entries.shift_remove(OFFSETS);
+            metadata.entries.retain(|key, _| !describes_layout(key));
             own.push(Some(metadata));
         }
         let format = files.first().map(|file| file.format).expect("there is a file");

@@ -144,6 +144,24 @@ impl FormatSpec {
         self.vector_dtype.filter(|_| is_vector).unwrap_or(to)
     }
 
+    /// Returns whether a tensor of this layout can be stored, as far as it is opaque: a blob, or of an unknown dtype. `true` for
+    /// all other tensors.
+    ///
+    /// ```
+    /// use tensorfile::{Layout, ptd, safetensors};
+    ///
+    /// assert!(ptd::FORMAT.stores_opaque(&Layout::Blob) && !safetensors::FORMAT.stores_opaque(&Layout::Blob));
+    /// assert!(safetensors::FORMAT.stores_opaque(&Layout::RowMajor));
+    /// ```
+    #[must_use]
+    pub fn stores_opaque(&self, layout: &Layout) -> bool {
+        match layout {
+            Layout::Unknown(dtype) => self.stores_unknown(dtype),
+            Layout::Blob => self.blobs,
+            _ => true,
+        }
+    }
+
     /// Returns whether a file can store a metadata entry with this key; see
     /// [`FileMetadata`](crate::model::FileMetadata).
     ///

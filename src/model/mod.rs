@@ -34,6 +34,7 @@ pub(crate) mod embedded_names;
 mod file_metadata;
 mod format_spec;
 mod forward;
+mod layout_keys;
 mod loaded;
 mod maps;
 mod metadata;
@@ -58,6 +59,7 @@ pub use file_metadata::{FileMetadata, FilePart};
 pub use format_spec::{FormatSpec, Magic};
 #[doc(hidden)]
 pub use forward::forward;
+pub use layout_keys::{describes_dtypes, describes_layout};
 pub use loaded::Loaded;
 pub use maps::{FromMapKey, MapKey};
 #[doc(hidden)]
@@ -80,6 +82,7 @@ pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, 
 pub use traits::{node_of, put};
 
 pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
+pub(crate) use layout_keys::{PART_COUNT, PART_INDEX, PART_TENSORS, SHARDING_INFO, TOTAL};
 pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use maps::not_a_key;
 pub(crate) use metadata::asked_for;

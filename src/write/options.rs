@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry};
+use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry, describes_layout};
 
 /// Write options shared by all formats. Options of a single format are in the `Options` of its module.
 ///
@@ -161,6 +161,8 @@ impl WriteOptions {
 
     /// Adds the metadata of a file. Of two entries with the same key, the first one stays.
     ///
+    /// Entries that describe the layout of that file are left out: see [`describes_layout`](crate::model::describes_layout).
+    ///
     /// Between two BTF files, sparse tensors keep their layout number: see [`tfrt_coo`](Self::tfrt_coo).
     ///
     /// Between two GGUF files, entries keep their types; formats without types get them as text. The field
@@ -183,7 +185,7 @@ impl WriteOptions {
     /// ```
     #[must_use]
     pub fn keep_metadata(mut self, file: &FileMetadata) -> Self {
-        for (key, value) in &file.entries {
+        for (key, value) in file.entries.iter().filter(|(key, _)| !describes_layout(key)) {
             self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
         }
         self.typed.extend(file.typed.clone());

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
+use tensorfile::report::WarningKind;
 use tensorfile::view::{FileView, Renamed, Subset};
 use tensorfile::{ErrorKind, Format};
 use tensorfile_datasets::splits::PartWriter;
@@ -12,8 +13,8 @@ use crate::args::{
     Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension,
     is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
 };
-use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Export, Kept};
+use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::{Export, Kept, list};
 use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -25,7 +26,7 @@ use crate::output::{Stdout, note, warnings};
 /// positions.
 ///
 /// Names that the format cannot store are embedded in an additional tensor, but not in gguf. Everything else that it
-/// cannot store is an error; --lossy drops names, metadata and tensors of unknown dtypes. The metadata of PyTorch
+/// cannot store is an error; --lossy drops names, metadata, blobs and tensors of unknown dtypes. The metadata of PyTorch
 /// checkpoints, and the entry `format` of safetensors files, which names the library that a file was written for, are
 /// always dropped by formats that cannot store them.
 ///
@@ -101,6 +102,9 @@ impl Convert {
         let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size).guard(self.no_clobber)?;
         let file = self.input.open()?;
         let path = self.input.path();
+        if file.is_empty() && file.warnings().at(path)?.iter().any(|warning| warning.kind == WarningKind::LeftOut) {
+            return Err(Failure::usage_at(path, "has no tensors to convert"));
+        }
 
         let source = FileView::new(&file, path);
         // Several tensors without names stay a list.
@@ -114,8 +118,11 @@ impl Convert {
         let renamed = Renamed::with_names(&source, names.names.clone());
         let subset = Subset::from_positions(&renamed, names.chosen.iter().copied());
         let cast = self.cast.apply(&subset, target.format)?;
-        let export =
-            Export::plan(&self.write, &cast, Kept::of(&file, path)?, target)?.with_note(NewNames::note(&[names]));
+        let mut kept = Kept::of(&file, path)?;
+        if list(&subset)?.iter().zip(list(&cast)?).any(|((_, before), (_, after))| before.dtype != after.dtype) {
+            kept = kept.cast();
+        }
+        let export = Export::plan(&self.write, &cast, kept, target)?.with_note(NewNames::note(&[names]));
         self.filter.expect_some(export.len())?;
         if self.cast.check(&cast, path)? == Verdict::Fail {
             return Ok(Verdict::Fail);

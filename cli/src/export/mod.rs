@@ -13,11 +13,11 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 
-use indexmap::IndexMap;
+use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
 use tensorfile::cast::Caster;
 use tensorfile::file::SavePlan;
-use tensorfile::model::{FileMetadata, TensorRecord, TensorSink};
+use tensorfile::model::{FileMetadata, TensorRecord, TensorSink, describes_dtypes, describes_layout};
 use tensorfile::view::{Joined, Renamed, TensorCast};
 use tensorfile::{
     Dtype, Error, ErrorKind, File, Format, Layout, Result, SaveOptions, TensorInfo, Tensors, WriteOptions,
@@ -31,7 +31,7 @@ use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
 pub use sources::Advancing;
-use sources::{Storable, Watched, is_storable};
+use sources::{Storable, Watched};
 
 /// The metadata key of safetensors for the library a file was written for.
 ///
@@ -59,6 +59,8 @@ pub fn list(tensors: &dyn Tensors) -> Outcome<Vec<(String, TensorInfo)>> {
 #[derive(Debug, Clone)]
 pub struct Kept {
     pub entries: IndexMap<String, String>,
+    /// The keys of entries that are not true of another file.
+    dropped: IndexSet<String>,
     /// The metadata of the files, with the types of its entries.
     metadata: Vec<FileMetadata>,
     /// The format, if all files have the same.
@@ -71,8 +73,10 @@ impl Kept {
     pub fn of(file: &File, path: &Path) -> Outcome<Self> {
         let metadata = file.metadata().at(path)?;
         let tfrt_coo = metadata.coo_layouts.contains(&1);
-        let entries = metadata.entries.clone();
-        Ok(Self { entries, metadata: vec![metadata], format: Some(file.format().name), tfrt_coo })
+        let (dropped, entries): (IndexMap<_, _>, _) =
+            metadata.entries.clone().into_iter().partition(|(key, _)| describes_layout(key));
+        let dropped = dropped.into_keys().collect();
+        Ok(Self { entries, dropped, metadata: vec![metadata], format: Some(file.format().name), tfrt_coo })
     }
 
     /// Adds the types of the entries of another file.
@@ -80,8 +84,17 @@ impl Kept {
         self.metadata.extend(other.metadata.iter().cloned());
     }
 
+    /// Leaves out what is not true of tensors of other dtypes.
+    pub fn cast(mut self) -> Self {
+        let (cast, entries): (IndexMap<_, _>, _) = self.entries.into_iter().partition(|(key, _)| describes_dtypes(key));
+        self.entries = entries;
+        self.dropped.extend(cast.into_keys());
+        self
+    }
+
     /// Adds another file, except for its metadata.
     pub fn join(&mut self, other: &Self) {
+        self.dropped.extend(other.dropped.clone());
         self.format = self.format.filter(|format| Some(*format) == other.format);
         self.tfrt_coo |= other.tfrt_coo;
     }
@@ -117,9 +130,14 @@ impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
     pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
         let (mut list, mut notes) = (list(tensors)?, Vec::new());
-        drop_unknown(args, &mut list, &target, &mut notes)?;
+        drop_opaque(args, &mut list, &target, &mut notes)?;
         let mut entries = kept.entries;
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
+        let dropped: Vec<String> = kept.dropped.into_iter().collect();
+        if !dropped.is_empty() {
+            let (path, describe) = (target.path.display(), if dropped.len() == 1 { "describes" } else { "describe" });
+            notes.push(format!("{path}: dropped the metadata {}, which {describe} the old file", quoted(&dropped)));
+        }
         // Hugging Face's `transformers` refuses a safetensors file without the name of its library.
         if kept.format == Some("pytorch") && target.format.name == "safetensors" {
             entries.entry(FILE_METADATA.to_owned()).or_insert_with(|| "pt".to_owned());
@@ -390,7 +408,7 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
                 let (from, to) = cast_that_helps(target.format, tensors, error)?;
                 Some(format!("`convert --dtype {from}={to}` casts it"))
             };
-            match filter_that_helps(target.format, tensors, error).or_else(cast) {
+            match cast() {
                 Some(advice) => {
                     Failure::usage_at(path, format_args!("{}; {advice}", in_own_words(&error.without_path())))
                 }
@@ -404,19 +422,6 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
         }
         _ => Failure::from_error(path.display(), error),
     }
-}
-
-/// Returns the filter that leaves out the blob of an error, such as an object in the folder of a trainer.
-fn filter_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Error) -> Option<String> {
-    let blobs = tensors.iter().filter(|(_, info)| info.layout == Layout::Blob);
-    let blobs: Vec<&str> = blobs.filter(|_| !format.blobs).map(|(name, _)| name.as_str()).collect();
-    let name = error.tensor().filter(|name| blobs.contains(name))?;
-    let others = match blobs.len() - 1 {
-        0 => String::new(),
-        1 => ", and there is another blob".to_owned(),
-        others => format!(", and there are {others} other blobs"),
-    };
-    Some(format!("`--filter '!{name}'` leaves it out{others}"))
 }
 
 /// Returns a cast that lets a format store the tensor of an error.
@@ -448,28 +453,31 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
     USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
-/// Removes damaged tensors and those of unknown dtypes, if `--lossy` allows it, unless the format knows the dtype from its own files.
-fn drop_unknown(
+/// Removes tensors that are opaque to the format, if `--lossy` allows it: damaged ones, those of unknown dtypes, unless the format
+/// knows the dtype from its own files, and blobs.
+fn drop_opaque(
     args: &WriteArgs,
     tensors: &mut Vec<(String, TensorInfo)>,
     target: &Target,
     notes: &mut Vec<String>,
 ) -> Outcome<()> {
-    let unstorable = tensors.iter().filter(|(_, info)| !is_storable(info, target.format));
-    let (damaged, unknown): (Vec<_>, Vec<_>) = unstorable.partition(|(_, info)| info.is_damaged());
-    for (tensors, one, several) in [
-        (damaged, "which is damaged", "which are damaged"),
-        (unknown, "whose dtype is unknown", "whose dtypes are unknown"),
+    let opaque = tensors.iter().filter(|(_, info)| !target.format.stores_opaque(&info.layout));
+    let (blobs, others): (Vec<_>, Vec<_>) = opaque.partition(|(_, info)| info.layout == Layout::Blob);
+    let (damaged, unknown): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, info)| info.is_damaged());
+    for (tensors, what, one, several) in [
+        (damaged, "tensor", ", which is damaged", ", which are damaged"),
+        (unknown, "tensor", ", whose dtype is unknown", ", whose dtypes are unknown"),
+        (blobs, "blob", "", ""),
     ] {
         let names: Vec<String> = tensors.into_iter().map(|(name, _)| name.clone()).collect();
         let shown = quoted(&names);
         match names.len() {
             0 => {}
-            1 => refuse_or_drop(args, target, &format!("the tensor {shown}, {one}"), "it", notes)?,
-            _ => refuse_or_drop(args, target, &format!("the tensors {shown}, {several}"), "them", notes)?,
+            1 => refuse_or_drop(args, target, &format!("the {what} {shown}{one}"), "it", notes)?,
+            _ => refuse_or_drop(args, target, &format!("the {what}s {shown}{several}"), "them", notes)?,
         }
     }
-    tensors.retain(|(_, info)| is_storable(info, target.format));
+    tensors.retain(|(_, info)| target.format.stores_opaque(&info.layout));
     Ok(())
 }
 

@@ -5,19 +5,11 @@ use std::io::{self, Write};
 
 use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::forward;
-use tensorfile::{Format, Layout, Result, TensorInfo, Tensors};
+use tensorfile::{Format, Result, Tensors};
 
 use crate::output::Progress;
 
-/// Returns whether a format stores a tensor, as far as an unknown dtype is concerned.
-pub fn is_storable(info: &TensorInfo, format: &Format) -> bool {
-    match &info.layout {
-        Layout::Unknown(dtype) => format.stores_unknown(dtype),
-        _ => true,
-    }
-}
-
-/// Tensors without the unknown dtypes of other formats.
+/// Tensors without those that are opaque to another format: of unknown dtypes, and blobs.
 pub struct Storable<'t> {
     pub tensors: &'t dyn Tensors,
     pub format: &'static Format,
@@ -26,7 +18,7 @@ pub struct Storable<'t> {
 impl Tensors for Storable<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
         self.tensors.send(&mut forward(sink, &mut |tensor, next| {
-            if is_storable(tensor.info, self.format) { next.tensor(tensor) } else { Ok(()) }
+            if self.format.stores_opaque(&tensor.info.layout) { next.tensor(tensor) } else { Ok(()) }
         }))
     }
 }

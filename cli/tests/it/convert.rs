@@ -43,6 +43,51 @@ fn reports_conversions() {
 }
 
 #[test]
+fn metadata_about_the_layout_of_a_file_is_not_copied() {
+    let session = Session::new();
+    let write = |name: &str, tensor: &str, value: &str| {
+        let keys = ["DCP_SHARDING_INFO", "DCP_VERSION", "split.count", "total_size"];
+        let entries = keys.iter().map(|key| ((*key).to_owned(), value.to_owned()));
+        let entries = entries.chain([("author".to_owned(), "me".to_owned())]).collect();
+        let map = TensorMap::from_iter([(tensor, weights(&[2, 2]))]);
+        let format = Format::named("safetensors").unwrap();
+        fs::write(session.path(name), format.to_vec(&map, &WriteOptions::new().metadata(entries)).unwrap()).unwrap();
+    };
+    write("a.safetensors", "a", &"1".repeat(100));
+    write("b.safetensors", "b", "2");
+    let map = TensorMap::from_iter([("a", weights(&[2, 2]))]);
+    let entries =
+        [("general.file_type", "0"), ("general.name", "x")].map(|(key, text)| (key.to_owned(), text.to_owned()));
+    let options = WriteOptions::new().metadata(entries.into_iter().collect());
+    fs::write(session.path("a.gguf"), Format::named("gguf").unwrap().to_vec(&map, &options).unwrap()).unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert a.safetensors copy.safetensors",
+        "convert b.safetensors renamed.safetensors --rename b=c",
+        "merge a.safetensors b.safetensors both.safetensors",
+        "split b.safetensors --by b=part.safetensors",
+        "append b.safetensors a.gguf --rename a=c",
+        "convert a.gguf same.gguf",
+        "convert a.gguf half.gguf --dtype f16",
+        "convert a.gguf half.safetensors --dtype f32=bf16",
+    ]));
+    for (name, expected) in [
+        ("copy.safetensors", "author"),
+        ("renamed.safetensors", "author"),
+        ("both.safetensors", "author"),
+        ("part.safetensors", "author"),
+        ("b.safetensors", "author"),
+        ("same.gguf", "general.file_type general.name"),
+        ("half.gguf", "general.name"),
+        ("half.safetensors", "general.name"),
+    ] {
+        let mut keys: Vec<String> =
+            File::open(session.path(name)).unwrap().metadata().unwrap().entries.into_keys().collect();
+        keys.sort_unstable();
+        assert_eq!(keys.join(" "), expected, "{name}");
+    }
+}
+
+#[test]
 fn names_that_cannot_be_embedded_are_refused() {
     let session = Session::new();
     let name = "encoder.layers.0.".repeat(4);

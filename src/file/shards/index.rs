@@ -15,9 +15,6 @@ use crate::limits::Limits;
 use crate::read::json_message;
 use crate::tensor::sorted;
 
-/// The metadata entry with the total length of the tensors.
-pub(super) const TOTAL: &str = "total_size";
-
 /// The maximum length of an index in bytes. 100,000 tensors take about 10 MB.
 pub(super) const MAX_BYTES: u64 = 1 << 27;
 

@@ -5,13 +5,13 @@ use std::path::Path;
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
-use super::index::{MAX_BYTES, ShardIndex, TOTAL, WEIGHT_MAP, malformed};
+use super::index::{MAX_BYTES, ShardIndex, WEIGHT_MAP, malformed};
 use super::parts::count_warning;
 use crate::error::{ErrorKind, Result, Short, Warning, WarningKind};
 use crate::file::checkpoint::is_index_name;
 use crate::file::{File, Shards};
 use crate::limits::Limits;
-use crate::model::FileMetadata;
+use crate::model::{FileMetadata, TOTAL, describes_layout};
 use crate::read::Index;
 use crate::storage::{FileStorage, JoinedFiles, ReadAt};
 
@@ -192,7 +192,8 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
             let text = format!("{name}: {warning}");
             Warning { text, ..warning }
         }));
-        for (key, value) in own.entries {
+        // What describes the layout of a shard differs, and is not true of all of them.
+        for (key, value) in own.entries.into_iter().filter(|(key, _)| !describes_layout(key)) {
             match metadata.entries.get(&key) {
                 None => drop(metadata.entries.insert(key, value)),
                 Some(kept) if *kept == value => {}

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::value::RawValue;
 
-use super::index::{MAX_BYTES, ShardIndex, TOTAL, malformed};
+use super::index::{MAX_BYTES, ShardIndex, malformed};
 use crate::error::{ErrorKind, Result};
 use crate::file::checkpoint::index_of;
 use crate::limits::Limits;
-use crate::model::{FilePart, TensorSink, Tensors, forward};
+use crate::model::{FilePart, TOTAL, TensorSink, Tensors, forward};
 use crate::storage::{
     Durability, FileSet, Journal, Listener, ProgressCount, ReplaceStep, Turn, finish_left_sets, has_left_sets, look,
     refuse_existing, remove_left_for, turn_path,

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::limits::Limits;
-use crate::model::{FilePart, MetadataChanges, MetadataKind, MetadataValue, TypedEntry};
+use crate::model::{
+    FilePart, MetadataChanges, MetadataKind, MetadataValue, PART_COUNT, PART_INDEX, PART_TENSORS, TypedEntry,
+};
 use crate::read::Cursor;
 
 /// The default alignment of files, in bytes.
@@ -23,10 +25,6 @@ const MAX_STRING: u64 = 1 << 30;
 
 /// The numbers of parts, of a model in several files. They are about the file, and not about the model.
 pub(super) const PART_KEYS: [&str; 3] = [PART_INDEX, PART_COUNT, PART_TENSORS];
-
-const PART_INDEX: &str = "split.no";
-const PART_COUNT: &str = "split.count";
-const PART_TENSORS: &str = "split.tensors.count";
 
 /// Longer arrays are skipped where nobody asks for their items.
 const SHORT: u64 = 16;

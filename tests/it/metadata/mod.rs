@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use ndarray::{Array1, array};
 use serde::{Deserialize, Serialize};
 use tensorfile::format::Deserializer;
-use tensorfile::model::MetadataKind;
+use tensorfile::model::{MetadataKind, describes_dtypes, describes_layout};
 use tensorfile::{Category, ErrorKind, FORMATS, File, Format, TensorFile, TensorMap, Tensors, WriteOptions, btf, ten};
 
 use crate::support::written_formats;
@@ -623,6 +623,61 @@ fn a_value_that_changes_is_an_error() {
         let error = write(None).unwrap_err().to_string();
         assert_eq!(error, format!("{name}: {changed}: only 0 of 1 entries of metadata came again"));
     }
+}
+
+/// The keys of metadata that are true of one file only.
+const OF_LAYOUT: [&str; 6] =
+    ["DCP_SHARDING_INFO", "DCP_VERSION", "split.no", "split.count", "split.tensors.count", "total_size"];
+
+#[test]
+fn what_describes_the_layout_of_a_file_is_not_copied_to_another() {
+    assert!(OF_LAYOUT.iter().all(|key| describes_layout(key) && !describes_dtypes(key)));
+    assert!(describes_dtypes("general.file_type") && !describes_layout("general.file_type"));
+    let entries =
+        |value: &str| OF_LAYOUT.iter().chain(&["author"]).map(|key| ((*key).to_owned(), value.to_owned())).collect();
+    let map = TensorMap::from_iter([("a", array![1.0_f32])]);
+    for from in keepers().filter(|format| OF_LAYOUT.iter().all(|key| format.keeps_metadata(key))) {
+        let file = from.to_vec(&map, &WriteOptions::new().metadata(entries("1"))).unwrap();
+        let metadata = File::from_bytes(file).unwrap().metadata().unwrap();
+        for to in keepers() {
+            let written = to.to_vec(&map, &WriteOptions::new().keep_metadata(&metadata)).unwrap();
+            let found = File::from_bytes(written).unwrap().metadata().unwrap().entries;
+            assert_eq!(found.keys().collect::<Vec<_>>(), ["author"], "{} to {}", from.name, to.name);
+        }
+    }
+    // A shard differs from the next one in it, and says nothing about all of them.
+    #[cfg(all(feature = "shards", feature = "safetensors"))]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.safetensors");
+        let map = TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]);
+        tensorfile::SaveOptions::new().max_shard_bytes(4).save(&path, &map).unwrap();
+        for (shard, value) in File::open(&path).unwrap().shards().iter().zip(["1", "2"]) {
+            let one: TensorMap = tensorfile::load(shard).unwrap();
+            let options = WriteOptions::new().metadata(entries(value)).metadata(entries(value));
+            std::fs::write(shard, tensorfile::safetensors::FORMAT.to_vec(&one, &options).unwrap()).unwrap();
+        }
+        let metadata = File::open(&path).unwrap().metadata().unwrap();
+        assert_eq!(metadata.entries.into_iter().collect::<Vec<_>>(), [("author".to_owned(), "1".to_owned())]);
+        let warnings: Vec<_> = metadata.warnings.into_iter().map(|warning| warning.text).collect();
+        assert_eq!(warnings, ["m-00002-of-00002.safetensors: its `author` differs and is ignored"]);
+    }
+}
+
+/// A folder of `HuggingFaceStorageWriter` of PyTorch 2.15, with an index: nothing is wrong with it.
+#[cfg(all(feature = "shards", feature = "safetensors"))]
+#[test]
+fn a_consolidated_folder_of_pytorch_is_as_it_should_be() {
+    let folder = crate::support::root().join("tests/fixtures/cases/torch2/dcp-hf-mapped");
+    let file = File::open(folder).unwrap();
+    let metadata = file.metadata().unwrap();
+    assert_eq!((file.len(), metadata.warnings.len()), (27, 0), "{:?}", metadata.warnings);
+    assert!(!metadata.entries.keys().any(|key| key.starts_with("DCP")), "{:?}", metadata.entries);
+    assert!(
+        file.shards()
+            .iter()
+            .all(|shard| { File::open(shard).unwrap().metadata().unwrap().entries.contains_key("DCP_SHARDING_INFO") })
+    );
 }
 
 #[cfg(feature = "shards")]
