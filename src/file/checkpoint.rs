@@ -8,8 +8,9 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use super::trainers::{ModelPlace, find_model};
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::has_known_extension;
+use crate::format::{is_training_state, may_have_tensors};
 
 /// The end of the name of an index of shards, after the name of the file that is in shards.
 pub(super) const INDEX_EXTENSION: &str = ".index.json";
@@ -57,24 +58,38 @@ pub(super) fn is_index_name(path: &Path) -> bool {
     path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
 }
 
-fn in_directory(folder: &Path) -> Result<Instead> {
+/// Returns what to open for a directory that is a checkpoint itself.
+pub(super) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> {
     let paths = || NAMES.iter().map(|name| folder.join(name));
     // The error of opening a dangling link says more than "no checkpoint".
     let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
     if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
-        return Ok(Instead::File(found));
+        return Ok(Some(Instead::File(found)));
     }
     let saved = folder.join(METADATA);
     // Other software has files of this name, too.
     if begins_as_pickle(&saved) {
-        return Ok(Instead::File(saved));
+        return Ok(Some(Instead::File(saved)));
     }
     #[cfg(feature = "shards")]
     if let paths = super::rank_files::in_folder(folder)?
         && !paths.is_empty()
     {
-        return Ok(Instead::RankFiles(paths));
+        return Ok(Some(Instead::RankFiles(paths)));
     }
+    Ok(None)
+}
+
+/// Returns whether a directory is a checkpoint itself.
+pub(super) fn is_checkpoint(folder: &Path) -> bool {
+    own_checkpoint(folder).is_ok_and(|found| found.is_some())
+}
+
+fn in_directory(folder: &Path) -> Result<Instead> {
+    if let Some(found) = own_checkpoint(folder)? {
+        return Ok(found);
+    }
+    let saved = folder.join(METADATA);
     let [file, _, pickle, _] = NAMES;
     if folder.join("data.pkl").is_file() && folder.join("data").is_dir() {
         let name = folder.file_name().unwrap_or_default().display().to_string();
@@ -101,7 +116,25 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
     }
     let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
-    if let [first, rest @ ..] = &others[..] {
+    let is_model = |name: &&PathBuf| !name.to_str().is_some_and(is_training_state);
+    let models: Vec<&PathBuf> = others.iter().filter(is_model).collect();
+    let place = find_model(folder).filter(|place| place.trainer.is_some() || models.is_empty());
+    let named = if models.is_empty() { others.iter().collect() } else { models };
+    if let Some(ModelPlace { trainer, path, others, hint }) = place {
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+        let has_path = path.is_some();
+        let open = path.map(|path| format!("; open `{}` in it", path.display())).unwrap_or_default();
+        let has = match others {
+            0 => "which has the model".to_owned(),
+            1 => "which has a part of the model, as has another file".to_owned(),
+            others => format!("which has a part of the model, as have {others} other files"),
+        };
+        message = match trainer {
+            Some(trainer) if has_path => format!("is a folder of {trainer}{open}, {has}{hint}"),
+            Some(trainer) => format!("is a folder of {trainer} without a file of the whole model{hint}"),
+            None => format!("{message}{open}, {has}{hint}"),
+        };
+    } else if let [first, rest @ ..] = &named[..] {
         let end = match rest.len() {
             0 => String::new(),
             1 => " or the other tensor file".to_owned(),
@@ -112,7 +145,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())
 }
 
-fn begins_as_pickle(path: &Path) -> bool {
+pub(super) fn begins_as_pickle(path: &Path) -> bool {
     let mut begin = [0];
     let mut read = || fs::File::open(path)?.read_exact(&mut begin);
     path.is_file() && read().is_ok() && begin == [PICKLE]
@@ -130,17 +163,16 @@ pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
 /// Returns the names of the files in a directory that look like tensor files, in order. An index stands for its shards.
 fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let is_shard = |name: &OsStr| name.to_string_lossy().contains("-of-");
-    let is_bin = |name: &Path| name.extension() == Some(OsStr::new("bin"));
     let mut names = file_names(folder)?;
     names.retain(|name| {
-        let is_whole = (has_known_extension(name) || is_bin(name)) && !is_shard(name.as_os_str());
+        let is_whole = may_have_tensors(name) && !is_shard(name.as_os_str());
         (is_whole || is_index_name(name)) && folder.join(name).is_file()
     });
     Ok(names)
 }
 
 /// Returns the names in a directory, in order.
-fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
+pub(super) fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into()));
     let mut names = names.collect::<io::Result<Vec<PathBuf>>>()?;
     names.sort_unstable();

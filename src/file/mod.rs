@@ -11,6 +11,7 @@ mod dcp;
 #[cfg(feature = "digest")]
 mod digest;
 mod edit;
+mod folder;
 mod in_order;
 mod load;
 mod open;
@@ -24,6 +25,7 @@ mod save;
 mod shards;
 mod stores;
 mod tensor;
+mod trainers;
 mod url;
 mod warnings;
 
@@ -57,6 +59,7 @@ pub use crate::storage::{LentBytes, ReadRanges};
 pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
 pub use edit::MetadataEdit;
+pub use folder::FolderFiles;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};

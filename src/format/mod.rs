@@ -3,6 +3,7 @@
 mod descriptor;
 mod detect;
 mod embedded;
+mod file_names;
 mod known;
 mod options;
 
@@ -56,6 +57,7 @@ pub(crate) use detect::only_read;
 pub(crate) use detect::{
     by_extension, detect, has_known_extension, has_magic, misnamed_as, recognize, recognize_begin, unknown,
 };
+pub(crate) use file_names::{is_ambiguous, is_of_other_kind, is_training_state, may_have_tensors};
 
 /// All formats of this crate.
 ///

@@ -30,7 +30,7 @@ use super::source::RemoteSource;
 use super::url::{WebUrl, encode_segment};
 use super::web;
 use crate::error::{Error, ErrorKind, Result};
-use crate::format::has_known_extension;
+use crate::format::{is_training_state, may_have_tensors};
 use crate::limits::Limits;
 use crate::storage::{ReadRanges, shown_url};
 
@@ -299,8 +299,8 @@ impl HubFolder {
         };
         let is_tensors = |path: &String| {
             let is_shard = path.contains("-of-");
-            let is_bin = path.ends_with(".bin") && !path.starts_with("training_args");
-            (has_known_extension(Path::new(path)) || is_bin) && !is_shard || path.ends_with(".index.json")
+            let is_model = may_have_tensors(Path::new(path)) && !is_training_state(path);
+            is_model && !is_shard || path.ends_with(".index.json")
         };
         let mut files: Vec<String> = list.iter().filter_map(path).filter(is_tensors).collect();
         files.sort_unstable();

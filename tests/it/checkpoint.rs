@@ -143,6 +143,194 @@ fn a_directory_without_a_checkpoint_says_what_was_looked_for() {
     check("; open `a.npz` in it or one of 2 others");
 }
 
+/// Files of a folder: their paths, and their contents if they matter.
+type Files = &'static [(&'static str, &'static str)];
+
+fn folder_of(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, contents) in files {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, contents).unwrap();
+    }
+    folder
+}
+
+/// A pickle of nothing.
+const PICKLE: &str = "\u{80}";
+
+#[test]
+fn folders_of_trainers_say_what_to_open() {
+    const NONE: &str = "is a directory without `model.safetensors` or `pytorch_model.bin`, or an index of its shards";
+    let cases: [(Files, String); 16] = [
+        (
+            &[
+                ("latest", "global_step5\n"),
+                ("zero_to_fp32.py", ""),
+                ("global_step3/mp_rank_00_model_states.pt", ""),
+                ("global_step5/mp_rank_00_model_states.pt", ""),
+                ("global_step5/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt", ""),
+            ],
+            "is a folder of DeepSpeed; open `global_step5/mp_rank_00_model_states.pt` in it, which has the model; \
+             `zero_to_fp32.py` there makes a file of its weights in f32"
+                .to_owned(),
+        ),
+        (
+            &[("mp_rank_00_model_states.pt", ""), ("mp_rank_01_model_states.pt", ""), ("a.txt", "")],
+            "is a folder of DeepSpeed; open `mp_rank_00_model_states.pt` in it, which has a part of the model, as has another \
+             file"
+                .to_owned(),
+        ),
+        (
+            &[
+                ("layer_01-model_00-model_states.pt", ""),
+                ("layer_00-model_00-model_states.pt", ""),
+                ("layer_02-model_00-model_states.pt", ""),
+                ("mp_rank_00_model_states.pt", ""),
+            ],
+            "is a folder of DeepSpeed; open `layer_00-model_00-model_states.pt` in it, which has a part of the model, as have 2 \
+             other files"
+                .to_owned(),
+        ),
+        (
+            &[
+                ("latest", "global_step5"),
+                ("global_step5/zero_pp_rank_0_mp_rank_00_model_states.pt", ""),
+                ("global_step5/zero_pp_rank_0_mp_rank_00_optim_states.pt", ""),
+            ],
+            "is a folder of DeepSpeed without a file of the whole model; the weights of ZeRO-3 are in parts in the \
+             `*_optim_states.pt` files, and `zero_to_fp32.py` of DeepSpeed puts them together"
+                .to_owned(),
+        ),
+        (
+            &[
+                ("latest_universal", "step5"),
+                ("step5/mp_rank_00_model_states.pt", ""),
+                ("step5/zero/layer.weight/fp32.pt", ""),
+            ],
+            "is a folder of DeepSpeed; open `step5/mp_rank_00_model_states.pt` in it, which has the model; its weights in f32 \
+             are in `zero` next to it, in `NAME/fp32.pt` for each parameter"
+                .to_owned(),
+        ),
+        (
+            &[
+                ("latest_checkpointed_iteration.txt", "5"),
+                ("iter_0000005/mp_rank_00/model_optim_rng.pt", ""),
+                ("iter_0000005/mp_rank_01/model_optim_rng.pt", ""),
+                ("iter_0000010/mp_rank_00/model_optim_rng.pt", ""),
+            ],
+            "is a folder of Megatron; open `iter_0000005/mp_rank_00/model_optim_rng.pt` in it, which has a part of the model, as \
+             has another file"
+                .to_owned(),
+        ),
+        (
+            &[("latest_checkpointed_iteration.txt", "release"), ("release/mp_rank_00/model_rng.pt", "")],
+            "is a folder of Megatron; open `release/mp_rank_00/model_rng.pt` in it, which has the model".to_owned(),
+        ),
+        (
+            &[("latest_checkpointed_iteration.txt", "7"), ("iter_0000007/.metadata", PICKLE), ("iter_0000007/common.pt", "")],
+            "is a folder of Megatron; open `iter_0000007` in it, which has the model".to_owned(),
+        ),
+        // A name that leads out of the folder is not followed.
+        (&[("latest", "../../etc"), ("latest_checkpointed_iteration.txt", "-1")], NONE.to_owned()),
+        // Of accelerate.
+        (
+            &[
+                ("optimizer_0/.metadata", PICKLE),
+                ("pytorch_model_fsdp_0/.metadata", PICKLE),
+                ("random_states_0.pkl", ""),
+                ("scheduler.bin", ""),
+            ],
+            format!("{NONE}; open `pytorch_model_fsdp_0` in it, which has the model"),
+        ),
+        (
+            &[("pytorch_model_fsdp.bin", ""), ("optimizer.bin", "")],
+            format!("{NONE}; open `pytorch_model_fsdp.bin` in it"),
+        ),
+        // Of NeMo.
+        (
+            &[("context/model.yaml", ""), ("weights/.metadata", PICKLE), ("weights/common.pt", "")],
+            format!("{NONE}; open `weights` in it, which has the model"),
+        ),
+        // Of the Trainer of transformers, whose last step counts.
+        (
+            &[
+                ("checkpoint-500/model.safetensors", ""),
+                ("checkpoint-1500/model.safetensors", ""),
+                ("checkpoint-1000/model.safetensors", ""),
+                ("training_args.bin", ""),
+            ],
+            format!("{NONE}; open `checkpoint-1500` in it, which has the model"),
+        ),
+        // Of Lightning.
+        (
+            &[("version_0/checkpoints/epoch=0.ckpt", ""), ("version_0/hparams.yaml", "")],
+            format!("{NONE}; open `version_0/checkpoints/epoch=0.ckpt` in it, which has the model"),
+        ),
+        // Only what is next to a model.
+        (&[("optimizer.pt", ""), ("scheduler.pt", "")], format!("{NONE}; open `optimizer.pt` in it or the other tensor file")),
+        (&[("optimizer.pt", ""), ("a.safetensors", "")], format!("{NONE}; open `a.safetensors` in it")),
+    ];
+    for (files, expected) in cases {
+        let folder = folder_of(files);
+        // The pickle is one byte.
+        for (name, _) in files.iter().filter(|(_, contents)| *contents == PICKLE) {
+            fs::write(folder.path().join(name), [0x80]).unwrap();
+        }
+        let error = File::open(folder.path()).unwrap_err();
+        assert_eq!(error.without_path().to_string(), expected, "{files:?}");
+        assert!(matches!(error.kind(), ErrorKind::Io(error) if error.kind() == std::io::ErrorKind::IsADirectory));
+    }
+}
+
+#[test]
+fn a_folder_of_many_folders_is_not_searched_for_long() {
+    let folder = tempfile::tempdir().unwrap();
+    for i in 0..500 {
+        fs::create_dir_all(folder.path().join(format!("{i}/a/b/c"))).unwrap();
+    }
+    let text = File::open(folder.path()).unwrap_err().without_path().to_string();
+    assert!(!text.contains("which has the model"), "{text}");
+}
+
+#[test]
+fn the_tensor_files_of_a_folder_are_told_by_name_and_content() {
+    let fixtures = crate::support::root().join("tests/fixtures");
+    let folder =
+        folder_of(&[("data.bin", "text"), ("model.onnx", ""), ("a.tar", ""), ("b.tar.gz", ""), ("notes.txt", "")]);
+    let path = |name: &str| folder.path().join(name);
+    let copy = |from: &str, to: &str| _ = fs::copy(fixtures.join(from), path(to)).unwrap();
+    copy("pytorch/state_dict.pt", "last.ckpt");
+    copy("pytorch/state_dict.pt", "a.pt");
+    copy("cases/trainer-folders/training_args.bin", "training_args.bin");
+    copy("dcp/plain/.metadata", ".metadata");
+    copy("dcp/plain/__0_0.distcp", "__0_0.distcp");
+    // One that is damaged is not left out.
+    fs::write(path("cut.ckpt"), &fs::read(fixtures.join("pytorch/state_dict.pt")).unwrap()[..500]).unwrap();
+    fs::create_dir(path("inner.ckpt")).unwrap();
+    tensorfile::save(path("in_shards.npz"), &model(1.0)).unwrap();
+    SaveOptions::new().max_shard_bytes(8).save(path("m.safetensors"), &model(1.0)).unwrap();
+    let found = OpenOptions::new().tensor_files(&folder).unwrap();
+    let names = |paths: &[std::path::PathBuf]| {
+        let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
+        paths.iter().map(name).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        names(&found.files),
+        [".metadata", "a.pt", "cut.ckpt", "in_shards.npz", "last.ckpt", "m.safetensors.index.json"]
+    );
+    assert_eq!(names(&found.left_out), ["a.tar", "b.tar.gz", "data.bin", "model.onnx", "training_args.bin"]);
+    assert_eq!(found.model, None);
+    // The files of all processes are one.
+    let ranks = OpenOptions::new().tensor_files(fixtures.join("dcp/hugging_face_4")).unwrap();
+    assert_eq!(ranks.files, [fixtures.join("dcp/hugging_face_4")]);
+    // The state of an optimizer is not the model.
+    let folder = folder_of(&[("weights/model.safetensors", "")]);
+    fs::copy(fixtures.join("pytorch/state_dict.pt"), folder.path().join("optimizer.pt")).unwrap();
+    let found = OpenOptions::new().tensor_files(&folder).unwrap();
+    assert_eq!((found.files.len(), found.model), (1, Some(folder.path().join("weights"))));
+}
+
 #[test]
 fn a_path_that_was_saved_in_shards_opens_its_index() {
     for format in written_formats().filter(|format| format.max_tensors.is_none()) {

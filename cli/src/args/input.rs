@@ -12,7 +12,7 @@ use std::sync::{Mutex, OnceLock};
 use clap::builder::PossibleValuesParser;
 use hashbrown::HashSet;
 use serde::Serialize;
-use tensorfile::file::{Backend, is_saved_to, shown_url};
+use tensorfile::file::{Backend, FolderFiles, is_saved_to, shown_url};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::view::forward;
@@ -332,14 +332,13 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
                 continue;
             }
         };
-        match files_in(&path).at(&path) {
+        match options().tensor_files(&path).at(&path) {
             // The library explains what it is.
-            Ok(files) if files.is_empty() && is_part_of_checkpoint(&path) => expanded.push(Ok(path)),
-            Ok(files) if files.is_empty() => {
-                let empty = io::Error::new(io::ErrorKind::NotFound, "is a directory without tensor files");
-                expanded.push(Err(empty).at(&path));
+            Ok(found) if found.files.is_empty() => expanded.push(Ok(path)),
+            Ok(found) => {
+                note_left_out(&path, &found);
+                expanded.extend(found.files.into_iter().map(Ok));
             }
-            Ok(files) => expanded.extend(files.into_iter().map(Ok)),
             Err(failure) => expanded.push(Err(failure)),
         }
     }
@@ -360,13 +359,26 @@ fn matching(path: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(found.into_iter().map(PathBuf::from).collect())
 }
 
-/// Returns whether something of a checkpoint of PyTorch is in a directory.
-fn is_part_of_checkpoint(folder: &Path) -> bool {
-    let is_of_trainer = |entry: io::Result<fs::DirEntry>| {
-        entry.is_ok_and(|entry| Path::new(&entry.file_name()).extension() == Some(OsStr::new("distcp")))
+/// Prints which files of a directory are not read, and where the model is if they are not of one.
+fn note_left_out(folder: &Path, found: &FolderFiles) {
+    /// A command can look at its folders more than once.
+    static NOTED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+    if !NOTED.lock().expect("no thread panics with it").insert(folder.to_owned()) {
+        return;
+    }
+    let folder = folder.display();
+    if let Some(model) = &found.model {
+        note(format_args!("{folder}: the files in it are not the model, which is in {}", model.display()));
+    }
+    let [first, rest @ ..] = &found.left_out[..] else { return };
+    let name = first.file_name().unwrap_or_default().display();
+    let others = match rest.len() {
+        0 => String::new(),
+        1 => " and 1 other file".to_owned(),
+        others => format!(" and {others} other files"),
     };
-    ["data.pkl", ".metadata"].iter().any(|name| folder.join(name).is_file())
-        || fs::read_dir(folder).is_ok_and(|mut entries| entries.any(is_of_trainer))
+    note(format_args!("{folder}: left out `{name}`{others}, of other formats or without tensors"));
 }
 
 /// Replaces patterns and directories as [`expand`] does, but not a directory with a checkpoint in it.
@@ -393,58 +405,9 @@ pub fn other_parts(paths: &[PathBuf]) -> HashSet<PathBuf> {
     parts.flat_map(|file| file.shards().iter().skip(1).cloned().collect::<Vec<_>>()).collect()
 }
 
-/// Returns the tensor files in a directory. An index stands for its shards.
-fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
-    let is_tensor_file = |path: &PathBuf| (has_extension(path) || is_index(path)) && path.is_file();
-    let mut files: Vec<PathBuf> = entries.into_iter().filter(is_tensor_file).collect();
-    // The shards of an unreadable index are read one by one.
-    let indexes = files.iter().filter(|path| is_index(path));
-    let shards: HashSet<PathBuf> =
-        indexes.filter_map(|path| options().open(path).ok()).flat_map(|file| file.shards().to_vec()).collect();
-    files.retain(|path| !shards.contains(path));
-    // Trainers save other files next to the folder's metadata, which stands for the files of all processes.
-    let metadata = folder.join(".metadata");
-    let is_pickle = |path: &Path| {
-        let mut begin = [0];
-        fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok() && begin == [0x80])
-    };
-    if metadata.is_file() && is_pickle(&metadata) {
-        files.push(metadata);
-    }
-    // Tensors are in the files of several processes. By itself, one has chunks.
-    let is_of_process = |path: &PathBuf| {
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        name.starts_with("shard-") && name.contains("-model-")
-    };
-    if files.iter().any(is_of_process) {
-        let is_one = match options().open(folder) {
-            Ok(file) => file.path() == Some(folder),
-            // It is reported when the folder is opened again.
-            Err(error) => error.path() == Some(folder) && !is_directory(&error),
-        };
-        if is_one {
-            files.retain(|path| !is_of_process(path));
-            files.push(folder.to_owned());
-        }
-    }
-    if files.is_empty() {
-        // The file of a checkpoint may have an ambiguous extension.
-        files.extend(options().open(folder).ok().and_then(|file| file.path().map(Path::to_owned)));
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
 /// Returns whether the error of opening a folder is that no checkpoint is in it.
 fn is_directory(error: &tensorfile::Error) -> bool {
     matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
-}
-
-/// Returns whether a path leads to an index of shards.
-fn is_index(path: &Path) -> bool {
-    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    name.strip_suffix(".index.json").is_some_and(|file| has_extension(Path::new(file)) || file.ends_with(".bin"))
 }
 
 /// Returns whether a path has the extension of a format.

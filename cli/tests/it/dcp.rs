@@ -79,6 +79,96 @@ fn other_files_of_a_trainer_are_next_to_the_folder() {
     ]));
 }
 
+/// Returns a session with files of the folders of cases.
+fn cases(copied: &[(&str, &str)], written: &[(&str, &str)]) -> Session {
+    let session = Session::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures");
+    let target = |to: &str| {
+        let path = session.path(to);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    };
+    copied.iter().for_each(|(from, to)| _ = fs::copy(fixtures.join(from), target(to)).unwrap());
+    written.iter().for_each(|(to, text)| fs::write(target(to), text).unwrap());
+    session
+}
+
+/// `ls`, which takes a folder for the files in it, and `convert`, which takes it for one, say the same.
+#[test]
+fn folders_of_trainers_say_what_to_open() {
+    let zero = "cases/trainer-folders/zero_pp_rank_0_mp_rank_00_model_states.pt";
+    let session = cases(
+        &[
+            (zero, "ds3/global_step5/zero_pp_rank_0_mp_rank_00_model_states.pt"),
+            ("dcp/plain/.metadata", "acc/pytorch_model_fsdp_0/.metadata"),
+            ("dcp/plain/__0_0.distcp", "acc/pytorch_model_fsdp_0/__0_0.distcp"),
+            ("cases/trainer-folders/training_args.bin", "acc/scheduler.bin"),
+            ("pytorch/state_dict.pt", "meg/iter_0000005/mp_rank_00/model_optim_rng.pt"),
+            ("pytorch/state_dict.pt", "state/optimizer.pt"),
+            ("dcp/plain/.metadata", "state/pytorch_model_fsdp_0/.metadata"),
+            ("cases/trainer-folders/training_args.bin", "args/training_args.bin"),
+        ],
+        &[("ds3/latest", "global_step5"), ("meg/latest_checkpointed_iteration.txt", "5"), ("empty/a.txt", "")],
+    );
+    insta::assert_snapshot!(session.transcript(&[
+        "ls ds3",
+        "convert ds3 a.safetensors",
+        "verify --strict ds3/global_step5/zero_pp_rank_0_mp_rank_00_model_states.pt",
+        "ls acc",
+        "convert acc a.safetensors",
+        "ls meg",
+        "convert meg a.safetensors",
+        "ls state --patterns --filter nothing",
+        "ls args",
+        "convert args/training_args.bin a.safetensors",
+        "ls empty",
+        "convert empty a.safetensors",
+    ]));
+    assert!(!session.path("a.safetensors").exists());
+}
+
+/// Every command that takes a folder reads the same files, and says which it left out.
+#[test]
+fn commands_agree_on_the_files_of_a_folder() {
+    let session = cases(
+        &[
+            ("pytorch/state_dict.pt", "run/a.pt"),
+            ("pytorch/state_dict.pt", "run/last.ckpt"),
+            ("pytorch/state_dict.pt", "run/pytorch_model.bin"),
+            ("cases/trainer-folders/training_args.bin", "run/training_args.bin"),
+        ],
+        &[("run/model.onnx", ""), ("run/other.bin", "text"), ("run/readme.md", "")],
+    );
+    let expected = ["run/a.pt", "run/last.ckpt", "run/pytorch_model.bin"];
+    let note = "tensorfile: run: left out `model.onnx` and 2 other files, of other formats or without tensors\n";
+    for command in ["ls", "hash", "verify", "stats", "info"] {
+        let output = session.run(&[command, "run"]);
+        let (out, messages) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let mentioned: Vec<&str> = expected.iter().copied().filter(|name| out.contains(name)).collect();
+        assert_eq!(mentioned, expected, "{command}: {out}");
+        assert!(!out.contains("training_args") && !out.contains("other.bin"), "{command}: {out}");
+        assert_eq!(messages, note, "{command}");
+    }
+}
+
+#[test]
+fn blobs_are_dropped_on_request() {
+    let session = cases(&[], &[]);
+    let mut map = TensorMap::from_iter([("a", weights(&[2]))]);
+    for name in ["blob", "other"] {
+        map.insert(name, tensorfile::Tensor::new(tensorfile::TensorInfo::blob(3), &[1, 2, 3]).unwrap());
+    }
+    session.write("a.ptd", &map);
+    insta::assert_snapshot!(session.transcript(&[
+        "convert a.ptd a.safetensors",
+        "convert a.ptd a.safetensors --filter !other",
+        "convert a.ptd a.safetensors --lossy",
+        "ls a.safetensors",
+        "convert a.ptd b.ptd",
+        "ls b.ptd",
+    ]));
+}
+
 #[test]
 fn missing_files_of_processes_are_named() {
     let session = session();

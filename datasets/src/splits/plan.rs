@@ -1,12 +1,12 @@
 //! Divides files into splits.
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 use tensorfile::file::{Container, shown_url};
-use tensorfile::{Error as FileError, ErrorKind, FORMATS, File};
+use tensorfile::{Error as FileError, ErrorKind, File, OpenOptions};
 
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::compression::is_compressed;
@@ -55,7 +55,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
         for location in locations(pattern)? {
             match Path::new(&location).is_dir().then(|| File::open(&location)) {
                 Some(Err(error)) if is_directory(&error) => {
-                    found.extend(files_in(&location).map_err(|error| Error::from(error).in_shard(&location))?);
+                    found.extend(files_in(&location).map_err(|error| error.in_shard(&location))?);
                 }
                 // A checkpoint that cannot be opened is not a folder of files.
                 Some(Err(error)) => return Err(error.into()),
@@ -71,19 +71,14 @@ fn is_directory(error: &FileError) -> bool {
     matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
 
-fn files_in(folder: &str) -> io::Result<Vec<String>> {
-    let is_read = |path: &str| {
-        let extension = path.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-        is_shard(path) || extension.is_some_and(|own| FORMATS.iter().any(|format| format.extensions.contains(&&*own)))
-    };
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        found.extend(path.to_str().filter(|text| is_read(text) && path.is_file()).map(str::to_owned));
-    }
+fn files_in(folder: &str) -> Result<Vec<String>> {
+    let files = OpenOptions::new().tensor_files(folder)?;
+    let shards = files.left_out.iter().filter_map(|path| path.to_str()).filter(|path| is_shard(path));
+    let mut found: Vec<String> =
+        files.files.iter().filter_map(|path| path.to_str()).chain(shards).map(str::to_owned).collect();
     found.sort_unstable();
     if found.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "is a folder without shards and tensor files"));
+        return Err(io::Error::new(io::ErrorKind::NotFound, "is a folder without shards and tensor files").into());
     }
     Ok(found)
 }

@@ -1,0 +1,126 @@
+//! The tensor files of a folder, for all who take a folder for the files in it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use hashbrown::HashSet;
+
+use super::OpenOptions;
+use super::checkpoint::{
+    INDEX_EXTENSION, Instead, METADATA, begins_as_pickle, file_names, is_index_name, own_checkpoint,
+};
+use super::trainers::find_model;
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::{has_known_extension, is_ambiguous, is_of_other_kind, is_training_state, may_have_tensors};
+
+/// The tensor files of a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FolderFiles {
+    /// The paths of files to open, in the order of their names. An index stands for its shards, and the folder itself for the
+    /// files of several processes in it.
+    pub files: Vec<PathBuf>,
+    /// Files of kinds that may have tensors, and are not read or have none: those of other software, and archives.
+    pub left_out: Vec<PathBuf>,
+    /// The model, if none of the files is one: a file or a folder in this folder, whose files are the state of a training.
+    pub model: Option<PathBuf>,
+}
+
+impl OpenOptions {
+    /// Returns the tensor files of a folder, as commands of the program read them.
+    ///
+    /// These are the files with the extension of a format, indexes of shards in place of their shards, the files of a trainer's
+    /// processes together, and files with the extensions `.ckpt` and `.bin` that have tensors. Folders in the folder are not
+    /// entered.
+    ///
+    /// ```
+    /// use tensorfile::{OpenOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32])]);
+    /// tensorfile::save(folder.path().join("a.npz"), &map)?;
+    /// std::fs::copy(folder.path().join("a.npz"), folder.path().join("b.bin"))?;
+    /// for name in ["c.bin", "d.onnx", "e.txt"] {
+    ///     std::fs::write(folder.path().join(name), "text")?;
+    /// }
+    /// let found = OpenOptions::new().tensor_files(&folder)?;
+    /// assert_eq!(found.files, ["a.npz", "b.bin"].map(|name| folder.path().join(name)));
+    /// assert_eq!(found.left_out, ["c.bin", "d.onnx"].map(|name| folder.path().join(name)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`] if the folder cannot be read. A file that cannot be read is not an error here.
+    pub fn tensor_files(&self, folder: impl AsRef<Path>) -> Result<FolderFiles> {
+        self.list_folder(folder.as_ref()).map_err(|error| error.in_file(folder.as_ref()))
+    }
+
+    fn list_folder(&self, folder: &Path) -> Result<FolderFiles> {
+        let mut found = FolderFiles::default();
+        let names = file_names(folder)?;
+        let is_index = |name: &&PathBuf| is_index_of_tensors(name) && folder.join(name).is_file();
+        let indexes: Vec<PathBuf> = names.iter().filter(is_index).map(|name| folder.join(name)).collect();
+        // The shards of an unreadable index are read one by one.
+        let shards = indexes.iter().filter_map(|path| self.open_path(path).ok());
+        let shards: HashSet<PathBuf> = shards.flat_map(|file| file.shards().to_vec()).collect();
+        for name in &names {
+            let path = folder.join(name);
+            if shards.contains(&path) || !path.is_file() {
+                continue;
+            }
+            if is_index_of_tensors(name) || has_known_extension(name) {
+                found.files.push(path);
+            } else if is_ambiguous(name) {
+                let list = if self.has_tensors(&path) { &mut found.files } else { &mut found.left_out };
+                list.push(path);
+            } else if is_of_other_kind(name) {
+                found.left_out.push(path);
+            }
+        }
+        // Trainers save other files next to the folder's metadata, which stands for the files of all processes.
+        let metadata = folder.join(METADATA);
+        if begins_as_pickle(&metadata) {
+            found.files.push(metadata);
+        }
+        #[cfg(feature = "shards")]
+        if found.files.iter().any(|path| super::rank_files::is_one(path))
+            && let Ok(Some(Instead::RankFiles(paths))) = own_checkpoint(folder)
+        {
+            found.files.retain(|path| !paths.contains(path));
+            found.files.push(folder.to_owned());
+        }
+        if found.files.is_empty()
+            && let Ok(Some(Instead::File(file))) = own_checkpoint(folder)
+        {
+            found.left_out.retain(|path| *path != file);
+            found.files.push(file);
+        }
+        found.files.sort_unstable();
+        let is_state = |path: &PathBuf| path.file_name().and_then(OsStr::to_str).is_some_and(is_training_state);
+        if !found.files.is_empty() && found.files.iter().all(is_state) {
+            found.model = find_model(folder).and_then(|model| model.path).map(|path| folder.join(path));
+        }
+        Ok(found)
+    }
+
+    /// Returns whether a file is one of tensors, by its content. One that is damaged is.
+    pub(super) fn has_tensors(&self, path: &Path) -> bool {
+        match self.open_path(path) {
+            Ok(file) => !file.is_empty(),
+            Err(error) => !is_of_other_software(&error),
+        }
+    }
+}
+
+fn is_of_other_software(error: &Error) -> bool {
+    use ErrorKind::{AmbiguousFormat, NotTensors, UnknownFormat};
+
+    matches!(error.kind(), UnknownFormat { .. } | NotTensors { .. } | AmbiguousFormat { .. })
+}
+
+/// Returns whether a name is that of an index of shards of a format.
+fn is_index_of_tensors(name: &Path) -> bool {
+    let stem = name.to_str().and_then(|name| name.strip_suffix(INDEX_EXTENSION));
+    is_index_name(name) && stem.is_some_and(|stem| may_have_tensors(Path::new(stem)))
+}
