@@ -36,6 +36,9 @@ pub(crate) const MEMORY: &str = "memory for tensors in bytes";
 /// The number bounded by [`Limits::shared`](crate::Limits::shared), in [`ErrorKind::Limit`].
 pub(crate) const PAYLOADS: &str = "sum of payloads in bytes";
 
+/// The [limited number](ErrorKind::Limit) of bytes of a file from a server without ranges, if they are held.
+pub(crate) const HELD: &str = "the length of a file from a server that has no ranges";
+
 /// The kinds of errors.
 ///
 /// ```
@@ -58,16 +61,16 @@ pub enum ErrorKind {
     },
     /// The file's format was not recognized.
     UnknownFormat {
-        /// The first bytes, up to eight.
+        /// The first bytes, up to eight; empty for a file from a server.
         found: Vec<u8>,
-        /// The formats tried.
+        /// The formats tried; none for an empty file.
         formats: Vec<&'static str>,
     },
     /// The file was recognized as something else than tensors, such as a web page.
     NotTensors {
         /// The kind of the file, such as `a web page`.
         what: &'static str,
-        /// The first bytes; empty if they say nothing.
+        /// The first bytes; empty if they say nothing, and for a file from a server.
         found: Vec<u8>,
     },
     /// The file could be of several formats.
@@ -84,7 +87,7 @@ pub enum ErrorKind {
     },
     /// The file does not have the magic bytes of its format.
     BadMagic {
-        /// The bytes found.
+        /// The bytes found; empty for a file from a server.
         found: Vec<u8>,
         /// The bytes expected.
         expected: &'static [u8],
@@ -369,13 +372,14 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds the bytes of tensors: `memory`
-    /// or `shared`. The message names it, unless it is formatted with `{:#}`.
+    /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds bytes: `memory`, `shared` or `held`.
+    /// The message names it, unless it is formatted with `{:#}`.
     #[must_use]
     pub fn limits_field(&self) -> Option<&'static str> {
         match self {
             Self::Limit { what, .. } if *what == MEMORY => Some("memory"),
             Self::Limit { what, .. } if *what == PAYLOADS => Some("shared"),
+            Self::Limit { what, .. } if *what == HELD => Some("held"),
             _ => None,
         }
     }
@@ -407,7 +411,10 @@ impl fmt::Display for ErrorKind {
             Self::Truncated { needed, left } => {
                 write!(f, "needs {needed} more bytes, but the file has {left} left")
             }
-            Self::UnknownFormat { found, .. } if found.is_empty() => f.write_str("the file is empty"),
+            Self::UnknownFormat { formats, .. } if formats.is_empty() => f.write_str("the file is empty"),
+            Self::UnknownFormat { found, formats } if found.is_empty() => {
+                write!(f, "the file's format was not recognized; the formats are {}", formats.join(", "))
+            }
             Self::UnknownFormat { found, formats } => {
                 let (found, formats) = (found.escape_ascii(), formats.join(", "));
                 write!(f, "the file's format was not recognized: it begins with `{found}`; the formats are {formats}")
@@ -418,6 +425,9 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the file could be {}; name its format", formats.join(" or "))
             }
             Self::FeatureOff { format, feature } => write!(f, "{format} files need the Cargo feature `{feature}`"),
+            Self::BadMagic { found, expected } if found.is_empty() => {
+                write!(f, "expected `{}`, which is not there", expected.escape_ascii())
+            }
             Self::BadMagic { found, expected } => {
                 write!(f, "found `{}`, but expected `{}`", found.escape_ascii(), expected.escape_ascii())
             }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 pub use invalid_cast::InvalidCast;
+#[cfg(feature = "http")]
+pub(crate) use kind::HELD;
 pub use kind::{Category, ErrorKind, cannot_store};
 pub(crate) use kind::{MEMORY, NameList, PAYLOADS};
 pub use report::{Gap, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor};
@@ -170,6 +172,19 @@ impl Error {
             ErrorKind::Io(error) => Ok(error),
             kind => Err(Self::new(kind)),
         }
+    }
+
+    /// Removes the first bytes of a file that was not recognized. They are those of a page of a server, or of a file to
+    /// which a link leads, and may be secret.
+    #[cfg(feature = "remote")]
+    pub(crate) fn without_beginning(mut self) -> Self {
+        if let ErrorKind::NotTensors { found, .. }
+        | ErrorKind::UnknownFormat { found, .. }
+        | ErrorKind::BadMagic { found, .. } = self.0.kind.get_mut()
+        {
+            found.clear();
+        }
+        self
     }
 
     /// Adds the format, unless it is known.

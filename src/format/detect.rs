@@ -94,7 +94,9 @@ pub(crate) fn recognize_begin(begin: &[u8], is_whole: bool) -> Option<Error> {
 
 /// Returns the error for a file of an unknown format, which starts with `begin`.
 pub(crate) fn unknown(begin: &[u8]) -> Error {
-    let formats = FORMATS.iter().map(|format| format.name).collect();
+    // None is tried for an empty file.
+    let tried = if begin.is_empty() { &[][..] } else { FORMATS };
+    let formats = tried.iter().map(|format| format.name).collect();
     Error::new(ErrorKind::UnknownFormat { found: begin.to_vec(), formats }).at(0)
 }
 

@@ -111,9 +111,8 @@ fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Opti
         let what = "a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one";
         return Err(Error::new(malformed(what)).at(0));
     }
-    let found = begin.escape_ascii();
-    let what = format!("the file begins with `{found}`, but expected a zip archive (`PK`) or the pickle of a number");
-    Err(Error::new(malformed(what)).at(0))
+    let what = "neither a zip archive (`PK`) nor the pickle of a number";
+    Err(Error::new(ErrorKind::NotTensors { what, found: begin.to_vec() }).at(0))
 }
 
 const KEPT: &str = "the length is known, or the rest is kept";

@@ -783,7 +783,7 @@ fn files_are_recognized_by_their_contents() {
     assert!(script.contains("pytorch: this is TorchScript"), "{script}");
     let error = open("a.pt", b"what\x01is this?").unwrap_err().to_string();
     let expected =
-        "the file begins with `what`, but expected a zip archive (`PK`) or the pickle of a number (at byte 0)";
+        "the file is neither a zip archive (`PK`) nor the pickle of a number; it begins with `what` (at byte 0)";
     assert!(error.ends_with(expected), "{error}");
     let mut tar = vec![0; 512];
     tar[..8].copy_from_slice(b"sys_info");
