@@ -266,7 +266,8 @@ pub(super) fn check_bytes(part: &Part, folder: &Path) -> Result<()> {
 /// Returns the path or URL of a file in a folder.
 pub(super) fn path_in(folder: &Path, name: &str) -> PathBuf {
     match folder.to_str().filter(|_| shown_url(folder).is_some()) {
-        Some(url) => PathBuf::from(format!("{}/{name}", url.trim_end_matches('/'))),
+        // Another slash is a part of the key.
+        Some(url) => PathBuf::from(format!("{}/{name}", url.strip_suffix('/').unwrap_or(url))),
         None => folder.join(name),
     }
 }
