@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::trainers::{ModelPlace, find_model};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
+use crate::storage::{refused_scheme, unknown_scheme};
 
 /// The end of the name of an index of shards, after the name of the file that is in shards.
 pub(super) const INDEX_EXTENSION: &str = ".index.json";
@@ -43,6 +44,9 @@ pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instea
         return in_directory(path).map(Some);
     }
     let is_missing = error.kind() == io::ErrorKind::NotFound;
+    if let Some(url) = unknown_scheme(path).filter(|_| is_missing) {
+        return Err(refused_scheme(url));
+    }
     Ok(is_missing.then(|| index_of(path)).filter(|index| index.is_file()).map(Instead::File))
 }
 

@@ -174,7 +174,12 @@ impl<'c> Embedded<'c> {
     /// As [`File::open`](super::File::open).
     pub fn add_file(&mut self, format: &Format, range: Range<u64>, name: EmbeddedName<'_>) -> Result<()> {
         let mut reader = FileReader::with_part(&self.container.storage);
-        self.index.push_file(format, &mut reader, range, &self.limits, name)
+        let added = self.index.push_file(format, &mut reader, range, &self.limits, name);
+        #[cfg(feature = "remote")]
+        if self.container.storage.is_remote() {
+            return added.map_err(Error::without_beginning);
+        }
+        added
     }
 
     /// Adds bytes that are not tensors, for a field of type [`Blob`](crate::Blob).

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::checkpoint::is_index_name;
 use super::{File, OpenOptions};
 use crate::error::{Category, Error, ErrorKind, Result};
-use crate::format::{detect, recognize_begin};
+use crate::format::{Format, detect, recognize_begin};
 use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, embedded_names};
 use crate::read::{Reader, ReaderStorage};
 use crate::storage::{FileStart, FileStorage, HeaderStream};
@@ -155,21 +155,8 @@ impl OpenOptions {
         let mut begin = Vec::new();
         (&mut stream).take(BEGIN).read_to_end(&mut begin)?;
         let is_whole = (begin.len() as u64) < BEGIN;
-        let is_json = is_index_name(path) || self.format.is_none() && begins_with_json(&begin);
-        let format = match self.format {
-            _ if is_whole || is_json => None,
-            Some(format) => Some(format),
-            // A name alone decides nothing: it may link to an endless device.
-            None => match detect(&mut FileStart(&begin), None) {
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::UnknownFormat { .. } | ErrorKind::NotTensors { .. }) =>
-                {
-                    return Err(error);
-                }
-                // The bytes that distinguish the formats can be at the end.
-                _ => detect(&mut FileStart(&begin), Some(path)).ok(),
-            },
-        };
+        let is_json = self.is_index(&begin, path);
+        let format = if is_whole || is_json { None } else { self.format_of_begin(&begin, path)? };
         let limit = self.limits.most_held().min(if is_json { LONGEST_JSON } else { u64::MAX });
         let mut held = HeldStream { stream: begin.chain(stream), bytes: Vec::new(), limit };
         if let Some(format) = format
@@ -181,6 +168,26 @@ impl OpenOptions {
         let mut piece = vec![0; 64 << 10];
         while held.read(&mut piece)? > 0 {}
         Ok(FileStorage::Memory(Box::new(held.bytes)))
+    }
+
+    fn is_index(&self, begin: &[u8], path: &Path) -> bool {
+        is_index_name(path) || self.format.is_none() && begins_with_json(begin)
+    }
+
+    /// Returns the format of a file that may be endless, by its first bytes. `None` if the rest decides, or if it is an index of
+    /// shards.
+    pub(super) fn format_of_begin(&self, begin: &[u8], path: &Path) -> Result<Option<&'static Format>> {
+        if self.format.is_some() || self.is_index(begin, path) {
+            return Ok(self.format);
+        }
+        // A name alone decides nothing: it may link to an endless device.
+        match detect(&mut FileStart(begin), None) {
+            Err(error) if matches!(error.kind(), ErrorKind::UnknownFormat { .. } | ErrorKind::NotTensors { .. }) => {
+                Err(error)
+            }
+            // The bytes that distinguish the formats can be at the end.
+            _ => Ok(detect(&mut FileStart(begin), Some(path)).ok()),
+        }
     }
 
     /// Checks the payload limit of a short stream that was read whole.

@@ -241,6 +241,13 @@ impl File {
         self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
     }
 
+    /// Returns whether the file comes from a server without [ranges](ReadRanges::is_sequential). Its bytes pass in order: the first
+    /// read backwards asks for it again, and holds it in memory up to a [limit](crate::Limits::held).
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        self.storage.is_sequential()
+    }
+
     /// Returns the format.
     #[must_use]
     pub fn format(&self) -> &'static Format {

@@ -23,11 +23,12 @@ type LoadAny<'l> = &'l mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>;
 impl OpenOptions {
     pub(super) fn open_location(&self, url: &str) -> Result<File> {
         let open = |url: &str| self.open_found(remote::open(url, &self.limits)?);
-        match open(url) {
+        let opened = match open(url) {
             // A server may send any page for a folder.
             Err(error) if url.ends_with('/') => open(&format!("{url}{METADATA}")).map_err(|_| error),
             opened => opened,
-        }
+        };
+        opened.map_err(Error::without_beginning)
     }
 
     fn open_found(&self, location: Location) -> Result<File> {
@@ -46,7 +47,7 @@ impl OpenOptions {
             Location::Path(path) => self.tensor(&path, name),
             Location::Ranges(found) => self.tensor_in_remote(found, name),
         });
-        read.map_err(|error| error.in_file(&PathBuf::from(shown_url(url))))
+        read.map_err(|error| error.without_beginning().in_file(&PathBuf::from(shown_url(url))))
     }
 
     /// Loads all of a file, in one stream if each of its headers is found by the one before it.
@@ -63,7 +64,7 @@ impl OpenOptions {
             }
             self.finish(self.open_found(location)?).map(Some)
         };
-        match opened().map_err(|error| error.in_file(&PathBuf::from(shown_url(url))))? {
+        match opened().map_err(|error| error.without_beginning().in_file(&PathBuf::from(shown_url(url))))? {
             Some(file) => file.load_with(node, &mut |source| load(source)),
             None => Ok(()),
         }
@@ -73,7 +74,8 @@ impl OpenOptions {
     /// is wrong: opening it says what.
     fn load_in_order(&self, remote: &RemoteFile, node: fn() -> Node, load: LoadAny<'_>) -> Result<bool> {
         // A stream holds what it passes, if that is needed later.
-        let most = self.limits.most_held().min(self.limits.memory.unwrap_or(u64::MAX));
+        let most = self.limits.most_held();
+        self.check_begin(remote)?;
         let skips = matches!(node().inner(), Node::Struct(def) if def.allow_unknown);
         if skips || remote.source.len()? > most {
             return Ok(false);
@@ -93,8 +95,18 @@ impl OpenOptions {
         }
     }
 
+    /// Fails if a file without an end known begins as none of tensors: it may be endless.
+    fn check_begin(&self, remote: &RemoteFile) -> Result<()> {
+        // The pickle of a trainer's folder is no file of tensors.
+        match remote.source.begin_of_endless().filter(|_| !remote.source.name().ends_with(METADATA)) {
+            Some(begin) => self.format_of_begin(&begin, Path::new(&*remote.source.name())).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn open_remote(&self, remote: RemoteFile) -> Result<File> {
         let name = PathBuf::from(&*remote.source.name());
+        self.check_begin(&remote).map_err(|error| error.in_file(&name))?;
         let storage = FileStorage::ranges(remote.source.clone())?;
         let opened = || {
             #[cfg(feature = "pytorch")]
@@ -117,6 +129,7 @@ impl OpenOptions {
 
     fn tensor_in_remote(&self, remote: RemoteFile, name: &str) -> Result<Tensor> {
         let path = PathBuf::from(&*remote.source.name());
+        self.check_begin(&remote)?;
         let storage = FileStorage::ranges(remote.source.clone())?;
         #[cfg(feature = "pytorch")]
         if dcp::is_metadata(&storage, &path)? {

@@ -18,14 +18,13 @@
 
 use std::env;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::client::{Failed, Get, Retries, failed_status, get, read_body};
+use super::client::{Failed, Get, HubReason, Linked, Refusal, Retries, failed_status, get, read_body};
 use super::location::{Location, RemoteFile, Siblings};
-use super::object::WebObject;
 use super::source::RemoteSource;
 use super::url::{WebUrl, encode_segment};
 use super::web;
@@ -73,7 +72,8 @@ impl HubFile {
             None => (None, path.strip_prefix('/').unwrap_or_default()),
         };
         let is_name = |text: &str| !text.is_empty() && !text.starts_with('.') && !text.contains(['\\', '?', '#', '%']);
-        let is_path = path.split('/').all(|segment| !matches!(segment, "." | ".."));
+        // The URL of a folder ends with a slash.
+        let is_path = path.is_empty() || is_relative(path.strip_suffix('/').unwrap_or(path));
         if !is_name(owner) || !is_name(name) || !is_path || revision.as_ref().is_some_and(|rev| !is_revision(rev)) {
             return None;
         }
@@ -95,7 +95,14 @@ fn split_revision(rest: &str) -> (Option<String>, &str) {
 
 fn is_revision(revision: &str) -> bool {
     let is_segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.');
-    revision.split('/').all(is_segment) && !revision.contains(['\\', '%'])
+    revision.split('/').all(is_segment) && !revision.contains(['\\', '%', ':'])
+}
+
+/// Returns whether a path of a repository stays in it, also where it is joined to the folder of a cache.
+fn is_relative(path: &str) -> bool {
+    let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
+    let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+    path.split('/').all(is_segment) && Path::new(path).components().all(is_plain) && !path.contains('\0')
 }
 
 impl Repository {
@@ -175,7 +182,8 @@ fn is_complete(path: &Path) -> bool {
     let index = fs::read(path).ok().and_then(|json| serde_json::from_slice::<Value>(&json).ok());
     let shards = index.as_ref().and_then(|index| index.get("weight_map")?.as_object());
     shards.is_some_and(|shards| {
-        shards.values().all(|shard| shard.as_str().is_some_and(|shard| path.with_file_name(shard).is_file()))
+        let is_here = |shard: &str| is_relative(shard) && path.with_file_name(shard).is_file();
+        shards.values().all(|shard| shard.as_str().is_some_and(is_here))
     })
 }
 
@@ -214,15 +222,14 @@ impl HubFolder {
         self.endpoint.join(path).expect("encoded segments are a relative URL")
     }
 
-    fn open_object(&self, path: &str, limits: &Limits) -> Result<(Arc<WebObject>, RemoteSource)> {
+    fn open_object(&self, path: &str, limits: &Limits) -> Result<(Linked, RemoteSource)> {
         let shown = self.repository.shown_file(path);
-        let opened = web::open_object(self.url(path), self.token.clone(), shown, limits);
-        opened.map_err(|error| self.explain(error))
+        let opened = web::open_object(&self.url(path), self.token.as_deref(), shown, limits);
+        opened.map_err(|error| self.explain(error, path))
     }
 
     fn open_file(&self, path: &str, limits: &Limits) -> Result<Location> {
-        let (object, source) = self.open_object(path, limits)?;
-        let commit = object.linked().commit.clone();
+        let (Linked { commit, .. }, source) = self.open_object(path, limits)?;
         let folder = path.rfind('/').map_or("", |end| &path[..=end]).to_owned();
         let siblings = Box::new(Self { commit, folder, ..self.clone() });
         Ok(Location::Ranges(RemoteFile { source: Arc::new(source), siblings }))
@@ -232,7 +239,7 @@ impl HubFolder {
     fn open_checkpoint(&self, limits: &Limits) -> Result<Location> {
         for name in NAMES {
             match self.open_file(name, limits) {
-                Err(error) if error.is_not_found() => {}
+                Err(error) if error.is_not_found() && !is_revision_missing(&error) => {}
                 opened => return opened,
             }
         }
@@ -288,7 +295,7 @@ impl HubFolder {
             };
             match page() {
                 Ok(json) => break json,
-                Err(failed) => retries.wait(failed).map_err(|error| self.explain(error.into()))?,
+                Err(failed) => retries.wait(failed).map_err(|error| self.explain(error.into(), ""))?,
             }
         };
         let list: Vec<Value> =
@@ -307,23 +314,56 @@ impl HubFolder {
         Ok(files)
     }
 
-    /// Adds to a refusal where a token was looked for. The hub does not tell a private repository from one that does
-    /// not exist.
-    fn explain(&self, error: Error) -> Error {
-        let ErrorKind::Io(found) = error.kind() else { return error };
-        if found.kind() != std::io::ErrorKind::PermissionDenied {
-            return error;
-        }
-        let message = match &self.token {
-            Some(_) => format!("{found}: the repository does not exist, or the token has no access to it"),
-            None => format!(
-                "{found}: the repository does not exist, or needs a token; there is none in HF_TOKEN, in the file of \
-                 HF_TOKEN_PATH, in $HF_HOME/token, or in {}",
+    /// Adds to a refusal what the hub says about it, and where a token was looked for. Without a word of the hub, a private
+    /// repository looks like one that does not exist.
+    fn explain(&self, error: Error, path: &str) -> Error {
+        let Some(refusal) = Refusal::of(&error) else { return error };
+        let shown = self.repository.shown();
+        let no_token = || {
+            format!(
+                "there is none in HF_TOKEN, in the file of HF_TOKEN_PATH, in $HF_HOME/token, or in {}",
                 default_home().unwrap_or_default().join("token").display()
-            ),
+            )
         };
-        std::io::Error::new(found.kind(), message).into()
+        let why = match (refusal.reason, &self.token) {
+            (Some(HubReason::Gated), token) => {
+                let then = match token {
+                    Some(_) => "; the token is of a user without access".to_owned(),
+                    None => format!(", with a token; {}", no_token()),
+                };
+                let Repository { kind, owner, name, .. } = &self.repository;
+                let kind = if *kind == "models" { String::new() } else { format!("{kind}/") };
+                let page = self.in_endpoint(&format!("{kind}{}/{}", encode_segment(owner), encode_segment(name)));
+                format!("the repository is gated: ask for access at {page}{then}")
+            }
+            (Some(HubReason::Disabled), _) => "the hub disabled the repository".to_owned(),
+            (Some(HubReason::BadToken), _) => {
+                "the hub does not know the token: it expired, or is not whole; `hf auth login` saves a new one"
+                    .to_owned()
+            }
+            (Some(HubReason::NoRevision), _) => {
+                format!("the repository has no revision `{}`", self.repository.revision())
+            }
+            (Some(HubReason::NoFile), _) if path.is_empty() => return error,
+            (Some(HubReason::NoFile), _) => format!("{shown} has no file `{path}`"),
+            (Some(HubReason::NoRepository), token) => match token {
+                Some(_) => "the repository does not exist, or the token has no access to it".to_owned(),
+                None => format!("the repository does not exist, or needs a token; {}", no_token()),
+            },
+            (None, token) if matches!(refusal.status.as_u16(), 401 | 403) => match token {
+                Some(_) => "the repository does not exist, or the token has no access to it".to_owned(),
+                None => format!("the repository does not exist, or needs a token; {}", no_token()),
+            },
+            (None, _) => return error,
+        };
+        refusal.because(&why)
     }
+}
+
+/// Returns whether no file of a repository can be there.
+fn is_revision_missing(error: &Error) -> bool {
+    let reason = Refusal::of(error).and_then(|refusal| refusal.reason);
+    matches!(reason, Some(HubReason::NoRevision | HubReason::NoRepository))
 }
 
 impl Siblings for HubFolder {
@@ -379,6 +419,7 @@ mod tests {
         for (url, kind, name, revision, path) in [
             ("hf://o/n", "models", "o/n", None, None),
             ("hf://o/n/", "models", "o/n", None, None),
+            ("hf://o/n/a/", "models", "o/n", None, some("a/")),
             ("hf://o/n/a/b.npy", "models", "o/n", None, some("a/b.npy")),
             ("HF://o/n@v1", "models", "o/n", some("v1"), None),
             ("hf://o/n@v1/a@b.npy", "models", "o/n", some("v1"), some("a@b.npy")),
@@ -398,6 +439,12 @@ mod tests {
             "hf:///n",
             "hf://o/../n",
             "hf://o/n/../a",
+            "hf://o/n//a",
+            "hf://o/n//",
+            "hf://o/n/a//b",
+            "hf://o/n/./a",
+            "hf://o/n@v1//etc/passwd",
+            "hf://o/n@c:/a",
             "hf://o/n@/a",
             "hf://o/n@../a",
             "hf://o/n?q",

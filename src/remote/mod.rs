@@ -14,22 +14,36 @@ mod address;
 mod client;
 #[cfg(feature = "cloud")]
 mod cloud;
+#[cfg(feature = "http")]
+mod content_range;
+#[cfg(feature = "remote")]
+mod environment;
 #[cfg(feature = "remote")]
 mod header_blocks;
+#[cfg(feature = "http")]
+mod http_date;
 #[cfg(feature = "http")]
 mod hub;
 #[cfg(feature = "remote")]
 mod location;
 #[cfg(feature = "http")]
 mod object;
+#[cfg(feature = "http")]
+mod object_name;
+#[cfg(feature = "http")]
+mod proxy;
 #[cfg(feature = "remote")]
 mod source;
 #[cfg(feature = "remote")]
 mod traffic;
 #[cfg(feature = "http")]
 mod url;
+#[cfg(feature = "remote")]
+mod version;
 #[cfg(feature = "http")]
 mod web;
+#[cfg(feature = "http")]
+mod whole;
 
 #[cfg(feature = "remote")]
 pub(crate) use location::{Location, RemoteFile};
@@ -39,7 +53,7 @@ pub use traffic::{Traffic, traffic};
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "remote")]
 use crate::limits::Limits;
-use crate::storage::{SCHEMES, scheme_of, shown_url};
+use crate::storage::{refused_scheme, scheme_of};
 
 /// Opens a URL by its scheme.
 #[cfg(feature = "remote")]
@@ -61,9 +75,7 @@ pub(crate) fn cannot_open(url: &str) -> Error {
     if let Some((_, feature)) = scheme_of(url) {
         return ErrorKind::FeatureOff { format: "remote", feature }.into();
     }
-    let known: Vec<String> = SCHEMES.iter().map(|(name, _)| format!("{name}://")).collect();
-    let what = format!("open `{}` as a URL", shown_url(url));
-    ErrorKind::Unsupported { what, instead: format!("known are {}", known.join(", ")) }.into()
+    refused_scheme(url)
 }
 
 /// Returns whether a URL can be saved to.

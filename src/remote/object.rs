@@ -1,32 +1,36 @@
-//! An object on a web server: its length and version, and requests for ranges of it.
+//! An object on a web server that sends ranges: its length and version, and requests for ranges of it.
 //!
 //! Every answer is compared with what was found on opening. An object that is replaced in the meantime is
-//! [`ErrorKind::SourceChanged`], never a mix of two.
+//! [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged), never a mix of two.
 
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ureq::BodyReader;
-use ureq::http::HeaderMap;
 
-use super::client::{Failed, Get, Linked, Reply, Retries, failed_status, get, read_body, text};
+use super::client::{Failed, Get, Linked, Reply, Retries, failed_status, get, read_body};
+use super::content_range::{ContentRange, check_encoding, check_length, content_length, is_framed};
+use super::object_name::{ObjectName, changed, cut_after, version_of};
 use super::source::{RangeBody, RemoteObject};
 use super::url::WebUrl;
-use crate::error::{Error, ErrorKind, Result};
+use super::whole::WholeObject;
 use crate::limits::Limits;
 
 /// The number of bytes of the first request, which also finds out the length.
 const FIRST: u64 = 64 << 10;
 
+/// More bytes than any file has, and a number that all servers can read.
+const BEHIND: u64 = (1 << 53) - 2;
+
 /// An object on a web server.
 pub(super) struct WebObject {
-    url: WebUrl,
-    token: Option<String>,
+    name: ObjectName,
     len: u64,
-    version: ObjectVersion,
-    linked: Linked,
     place: Mutex<ObjectPlace>,
+    /// The server does not know the tag that it sends.
+    refuses_tag: AtomicBool,
 }
 
 /// The place to which redirects led. A signature in its URL expires.
@@ -38,145 +42,191 @@ struct ObjectPlace {
     lookups: u32,
 }
 
-/// The headers that name a version of an object.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct ObjectVersion {
-    tag: Option<String>,
-    modified: Option<String>,
-}
-
-impl ObjectVersion {
-    fn new(headers: &HeaderMap) -> Self {
-        let owned = |name| text(headers, name).map(str::to_owned);
-        Self { tag: owned("etag"), modified: owned("last-modified") }
-    }
-
-    /// Returns the entity tag, if equal tags mean equal bytes.
-    fn strong_tag(&self) -> Option<&str> {
-        self.tag.as_deref().filter(|tag| tag.starts_with('"'))
-    }
-
-    /// Returns the difference to another answer. A header that is missing there says nothing.
-    fn difference(&self, other: &Self) -> Option<String> {
-        let differ = |one: &Option<String>, other: &Option<String>| match (one, other) {
-            (Some(one), Some(other)) if one != other => {
-                Some((one.escape_debug().to_string(), other.escape_debug().to_string()))
-            }
-            _ => None,
-        };
-        if let Some((one, other)) = differ(&self.tag, &other.tag) {
-            return Some(format!("its entity tag was {one}, and is {other}"));
-        }
-        // Servers of one object may have different times.
-        let (one, other) = differ(&self.modified, &other.modified).filter(|_| self.tag.is_none())?;
-        Some(format!("it was modified at {one}, and then at {other}"))
-    }
-}
-
 /// An opened object, and the bytes at its beginning.
 pub(super) struct Opened {
-    pub(super) object: WebObject,
-    /// All bytes of an object of up to [`FIRST`] bytes, or from a server without ranges.
+    pub(super) object: Arc<dyn RemoteObject>,
+    /// All bytes of an object of up to [`FIRST`] bytes.
     pub(super) begin: Vec<u8>,
+    pub(super) linked: Linked,
+}
+
+/// Opens an object with one request, or a few if the server does not say how long it is.
+pub(super) fn open(url: &WebUrl, token: Option<&str>, limits: &Limits) -> io::Result<Opened> {
+    let mut retries = Retries::new();
+    loop {
+        match try_open(url, token, limits) {
+            Ok(opened) => return Ok(opened),
+            // Later, the server may be starting again. Now, the URL is wrong.
+            Err(Failed::Passing(error, _)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
+            Err(failed) => retries.wait(failed)?,
+        }
+    }
+}
+
+fn try_open(url: &WebUrl, token: Option<&str>, limits: &Limits) -> Result<Opened, Failed> {
+    let range = Some((0, FIRST - 1));
+    let mut reply = get(&Get { url, range, if_match: None, token, is_public: false })?;
+    let found = |reply: &Reply| ObjectName {
+        url: url.clone(),
+        token: token.map(str::to_owned),
+        version: version_of(&reply.headers),
+        linked: reply.linked.clone(),
+    };
+    let (len, begin) = match reply.status.as_u16() {
+        206 => {
+            check_encoding(&reply.headers)?;
+            let found = ContentRange::new(&reply.headers)?;
+            // Where the length is unknown, this may be all.
+            found.check(&(0..found.total.unwrap_or(found.range.end).min(FIRST)))?;
+            check_length(&reply.headers, &found.range)?;
+            let mut begin = vec![0; usize::try_from(found.range.end).unwrap_or(usize::MAX)];
+            fill(&mut reply, &mut begin)?;
+            (found.total, begin)
+        }
+        200 => {
+            check_encoding(&reply.headers)?;
+            return open_whole(found(&reply), reply, limits);
+        }
+        416 if ContentRange::total(&reply.headers) == Some(0) => (Some(0), Vec::new()),
+        _ => return Err(failed_status(reply.status, &reply.headers)),
+    };
+    let name = found(&reply);
+    let place = ObjectPlace { url: reply.url, is_public: reply.is_public, lookups: 0 };
+    let mut object =
+        WebObject { name, len: len.unwrap_or(0), place: Mutex::new(place), refuses_tag: AtomicBool::new(false) };
+    if len.is_none() {
+        object.len = object.measure(begin.len() as u64)?;
+    }
+    let linked = object.name.linked.clone();
+    Ok(Opened { object: Arc::new(object), begin, linked })
+}
+
+/// Opens an object whose server sends all of it, and looks at its beginning.
+fn open_whole(name: ObjectName, mut reply: Reply, limits: &Limits) -> Result<Opened, Failed> {
+    let stated = content_length(&reply.headers);
+    let most = stated.map_or(FIRST, |len| len.min(FIRST));
+    let mut begin = vec![0; usize::try_from(most).unwrap_or(usize::MAX)];
+    let mut filled = 0;
+    let mut is_ended = false;
+    while filled < begin.len() && !is_ended {
+        match read_body(&mut reply.body, &mut begin[filled..]) {
+            Ok(0) => is_ended = true,
+            Ok(read) => filled += read,
+            Err(error) => return Err(cut_after(error, filled as u64, stated)),
+        }
+    }
+    begin.truncate(filled);
+    if stated == Some(filled as u64) {
+        finish(&mut reply.body);
+    }
+    let len = match stated {
+        Some(len) if is_ended => return Err(Failed::cut_off(filled as u64, len)),
+        Some(len) => Some(len),
+        None => is_ended.then_some(filled as u64),
+    };
+    let linked = name.linked.clone();
+    let object = WholeObject::new(name, len, begin.clone(), reply.body, limits);
+    Ok(Opened { object: Arc::new(object), begin, linked })
 }
 
 impl WebObject {
-    /// Opens an object with one request.
-    pub(super) fn open(url: WebUrl, token: Option<String>, limits: &Limits) -> Result<Opened> {
-        let mut retries = Retries::new();
-        loop {
-            match Self::try_open(&url, token.as_deref(), limits) {
-                Ok(opened) => return Ok(opened),
-                // Later, the server may be starting again. Now, the URL is wrong.
-                Err(Failed::Passing(error, _)) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                    return Err(error.into());
-                }
-                Err(failed) => retries.wait(failed)?,
+    /// Returns the length of an object whose server does not say it with a part, of which the part before `known` is here.
+    fn measure(&self, known: u64) -> Result<u64, Failed> {
+        let ask = |range: Range<u64>| {
+            let reply = self.ask(&range, None)?;
+            match self.name.difference(&reply.headers, &reply.linked).filter(|_| reply.status.is_success()) {
+                Some(what) => Err(changed(what)),
+                None => Ok(reply),
             }
+        };
+        let reply = ask(known..BEHIND + 1)?;
+        let len = match reply.status.as_u16() {
+            206 => {
+                let found = ContentRange::new(&reply.headers)?;
+                if found.range.start != known {
+                    return Err(unknown_length());
+                }
+                match found.total {
+                    Some(total) => return Ok(total),
+                    // All of the rest, or a part of it.
+                    None => found.range.end,
+                }
+            }
+            416 => return Ok(ContentRange::total(&reply.headers).unwrap_or(known)),
+            _ => return Err(failed_status(reply.status, &reply.headers)),
+        };
+        drop(reply);
+        let reply = ask(len..len + 1)?;
+        match reply.status.as_u16() {
+            416 if ContentRange::total(&reply.headers).is_none_or(|total| total == len) => Ok(len),
+            206 if ContentRange::new(&reply.headers).is_err() => Ok(len),
+            _ => Err(unknown_length()),
         }
     }
 
-    fn try_open(url: &WebUrl, token: Option<&str>, limits: &Limits) -> Result<Opened, Failed> {
-        let range = Some((0, FIRST - 1));
-        let mut reply = get(&Get { url, range, if_match: None, token, is_public: false })?;
-        let (len, begin) = match reply.status.as_u16() {
-            206 => {
-                check_encoding(&reply.headers)?;
-                let found = ContentRange::new(&reply.headers)?;
-                let expected = 0..FIRST.min(found.total);
-                if found.range != expected {
-                    return Err(wrong_range(&found.range, &expected));
-                }
-                let mut begin = vec![0; usize::try_from(expected.end).unwrap_or(usize::MAX)];
-                fill(&mut reply.body, &mut begin)?;
-                (found.total, begin)
-            }
-            200 => {
-                check_encoding(&reply.headers)?;
-                let begin = read_whole(&mut reply, limits)?;
-                (begin.len() as u64, begin)
-            }
-            416 if text(&reply.headers, "content-range").is_some_and(|range| range.ends_with("/0")) => (0, Vec::new()),
-            _ => return Err(failed_status(reply.status, &reply.headers)),
-        };
-        let Reply { headers, url: place, is_public, linked, .. } = reply;
-        let object = Self {
-            url: url.clone(),
-            token: token.map(str::to_owned),
-            len,
-            version: ObjectVersion::new(&headers),
-            linked,
-            place: Mutex::new(ObjectPlace { url: place, is_public, lookups: 0 }),
-        };
-        Ok(Opened { object, begin })
-    }
-
-    pub(super) fn linked(&self) -> &Linked {
-        &self.linked
-    }
-
-    /// Asks for a range that is not empty.
-    fn get_range(&self, range: &Range<u64>) -> Result<Reply, Failed> {
+    /// Asks for a range that is not empty, and again at the first URL if the place does not know it any more.
+    fn ask(&self, range: &Range<u64>, if_match: Option<&[u8]>) -> Result<Reply, Failed> {
+        let name = &self.name;
         let get_at = |url: &WebUrl, is_public| {
-            let token = self.token.as_deref().filter(|_| url.has_origin_of(&self.url));
-            let bytes = Some((range.start, range.end - 1));
-            get(&Get { url, range: bytes, if_match: self.version.strong_tag(), token, is_public })
+            let token = name.token.as_deref().filter(|_| url.has_origin_of(&name.url));
+            get(&Get { url, range: Some((range.start, range.end - 1)), if_match, token, is_public })
         };
         let lock = || self.place.lock().unwrap_or_else(PoisonError::into_inner);
         let place = lock().clone();
         let reply = get_at(&place.url, place.is_public)?;
-        if place.url == self.url || !matches!(reply.status.as_u16(), 401 | 403 | 404 | 410) {
-            return self.check(reply, range);
+        // Stores differ in what they answer to a signature that expired.
+        if place.url == name.url || !matches!(reply.status.as_u16(), 400 | 401 | 403 | 404 | 410) {
+            return Ok(reply);
         }
-        // The signature expired. One thread looks for the place again.
+        // One thread looks for the place again.
         let mut now = lock();
         if now.lookups != place.lookups {
             let place = now.clone();
             drop(now);
-            return self.check(get_at(&place.url, place.is_public)?, range);
+            return get_at(&place.url, place.is_public);
         }
-        let reply = get_at(&self.url, false)?;
+        let reply = get_at(&name.url, false)?;
         *now = ObjectPlace { url: reply.url.clone(), is_public: reply.is_public, lookups: place.lookups + 1 };
-        drop(now);
-        self.check(reply, range)
+        Ok(reply)
     }
 
-    /// Compares an answer with the question and with the object.
-    fn check(&self, reply: Reply, range: &Range<u64>) -> Result<Reply, Failed> {
+    /// Asks for a range that is not empty. Returns the answer, and the end of its bytes: the server may send less.
+    fn get_range(&self, range: &Range<u64>) -> Result<(Reply, u64), Failed> {
+        let tag = self.name.version.strong_tag().filter(|_| !self.refuses_tag.load(Ordering::Relaxed));
+        let reply = self.ask(range, tag)?;
+        if reply.status.as_u16() != 412 || tag.is_none() {
+            return self.check(reply, range);
+        }
+        // The file changed, or the server compares the tag of another form of it. Its headers say which.
+        drop(reply);
+        let checked = self.check(self.ask(range, None)?, range)?;
+        self.refuses_tag.store(true, Ordering::Relaxed);
+        Ok(checked)
+    }
+
+    /// Compares an answer with the question and with the object. Returns the end of its bytes too.
+    fn check(&self, reply: Reply, range: &Range<u64>) -> Result<(Reply, u64), Failed> {
         let status = reply.status.as_u16();
-        if let Some(what) = self.difference(&reply) {
+        let is_success = reply.status.is_success();
+        if let Some(what) = self.name.difference(&reply.headers, &reply.linked).filter(|_| is_success) {
             return Err(changed(what));
         }
         match status {
             206 => {
                 check_encoding(&reply.headers)?;
                 let found = ContentRange::new(&reply.headers)?;
-                if found.total != self.len {
-                    return Err(self.changed_length(found.total));
+                if let Some(total) = found.total.filter(|total| *total != self.len) {
+                    return Err(self.changed_length(total));
                 }
-                if found.range == *range { Ok(reply) } else { Err(wrong_range(&found.range, range)) }
+                found.check(range)?;
+                check_length(&reply.headers, &found.range)?;
+                Ok((reply, found.range.end))
             }
-            200 if *range == (0..self.len) => check_encoding(&reply.headers).map(|()| reply),
+            200 if *range == (0..self.len) => {
+                check_encoding(&reply.headers)?;
+                check_length(&reply.headers, range)?;
+                Ok((reply, range.end))
+            }
             200 => Err(Failed::lasting(format!(
                 "the server sends the whole file instead of bytes {} to {}",
                 range.start, range.end
@@ -190,133 +240,44 @@ impl WebObject {
         }
     }
 
-    fn difference(&self, reply: &Reply) -> Option<String> {
-        if !reply.status.is_success() {
-            return None;
-        }
-        let (old, new) = (&self.linked.sha256, &reply.linked.sha256);
-        match (old, new) {
-            (Some(old), Some(new)) if old != new => Some(format!("its SHA-256 was {old}, and is {new}")),
-            _ => self.version.difference(&ObjectVersion::new(&reply.headers)),
-        }
-    }
-
     fn changed_length(&self, now: u64) -> Failed {
         changed(format!("its length was {} bytes, and is {now}", self.len))
     }
 }
 
-fn changed(what: String) -> Failed {
-    Failed::Lasting(Error::from(ErrorKind::SourceChanged { what }).into())
+fn unknown_length() -> Failed {
+    Failed::lasting("the server sends parts of the file, but does not say how long it is")
 }
 
-fn wrong_range(found: &Range<u64>, expected: &Range<u64>) -> Failed {
-    let (from, to, start, end) = (found.start, found.end, expected.start, expected.end);
-    Failed::lasting(format!("the server sends bytes {from} to {to} instead of bytes {start} to {end}"))
-}
-
-/// Refuses a compressed body: the request forbids it, and its offsets would be others.
-fn check_encoding(headers: &HeaderMap) -> Result<(), Failed> {
-    match text(headers, "content-encoding") {
-        None | Some("identity" | "") => Ok(()),
-        Some(encoding) => {
-            let encoding = encoding.escape_debug();
-            Err(Failed::lasting(format!("the server sends the file compressed, as {encoding}, although asked not to")))
-        }
-    }
-}
-
-/// The value of a `Content-Range`.
-struct ContentRange {
-    range: Range<u64>,
-    total: u64,
-}
-
-impl ContentRange {
-    fn new(headers: &HeaderMap) -> Result<Self, Failed> {
-        let value = text(headers, "content-range").unwrap_or_default();
-        Self::parse(value).ok_or_else(|| {
-            let value = value.escape_debug();
-            Failed::lasting(format!("the server sends a part of the file, but does not say which: `{value}`"))
-        })
-    }
-
-    /// Parses `bytes 0-4/10`.
-    fn parse(value: &str) -> Option<Self> {
-        let (range, total) = value.strip_prefix("bytes")?.trim_start().split_once('/')?;
-        let (first, last) = range.split_once('-')?;
-        let [first, last, total] = [first, last, total].map(|number| number.trim().parse::<u64>().ok());
-        let range = first?..last?.checked_add(1)?;
-        let total = total?;
-        (range.start < range.end && range.end <= total).then_some(Self { range, total })
-    }
-
-    /// Returns the length that stands in an answer without a range: `bytes */10`.
-    fn total(headers: &HeaderMap) -> Option<u64> {
-        text(headers, "content-range")?.rsplit_once('/')?.1.trim().parse().ok()
-    }
-}
-
-/// Reads the body of a server that sends everything.
-fn read_whole(reply: &mut Reply, limits: &Limits) -> Result<Vec<u8>, Failed> {
-    let limit = limits.most_held();
-    let too_long = |found| {
-        let what = "the length of a file from a server that has no ranges";
-        Failed::Lasting(Error::from(ErrorKind::Limit { what, found, limit }).into())
-    };
-    let stated = text(&reply.headers, "content-length").and_then(|len| len.parse::<u64>().ok());
-    if let Some(len) = stated.filter(|len| *len > limit) {
-        return Err(too_long(len));
-    }
-    let (mut whole, mut piece) = (Vec::new(), vec![0; 64 << 10]);
-    loop {
-        match read_body(&mut reply.body, &mut piece)? {
-            0 => break,
-            read => whole.extend_from_slice(&piece[..read]),
-        }
-        if whole.len() as u64 > limit {
-            return Err(too_long(whole.len() as u64));
-        }
-    }
-    match stated {
-        Some(len) if len != whole.len() as u64 => Err(cut_off(whole.len() as u64, len)),
-        _ => Ok(whole),
-    }
-}
-
-fn fill(body: &mut BodyReader<'static>, bytes: &mut [u8]) -> Result<(), Failed> {
-    let mut filled = 0;
+fn fill(reply: &mut Reply, bytes: &mut [u8]) -> Result<(), Failed> {
+    let (mut filled, len) = (0, bytes.len() as u64);
     while filled < bytes.len() {
-        match read_body(body, &mut bytes[filled..])? {
-            0 => return Err(cut_off(filled as u64, bytes.len() as u64)),
-            read => filled += read,
+        match read_body(&mut reply.body, &mut bytes[filled..]) {
+            Ok(0) => return Err(Failed::cut_off(filled as u64, len)),
+            Ok(read) => filled += read,
+            Err(error) => return Err(cut_after(error, filled as u64, Some(len))),
         }
     }
-    finish(body);
+    if is_framed(&reply.headers) {
+        finish(&mut reply.body);
+    }
     Ok(())
 }
 
-/// Reads the end of a body, so that the connection can be used again.
+/// Reads the end of a body, so that the connection can be used again. A body whose end is that of the connection would be
+/// waited for.
 fn finish(body: &mut BodyReader<'static>) {
     // If there is more, the connection is closed.
     let _ = read_body(body, &mut [0]);
 }
 
-fn cut_off(found: u64, expected: u64) -> Failed {
-    let message = format!("the connection ended after {found} of {expected} bytes");
-    Failed::Passing(io::Error::new(io::ErrorKind::UnexpectedEof, message), None)
-}
-
 impl RemoteObject for WebObject {
-    fn len(&self) -> u64 {
-        self.len
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len)
     }
 
     fn identity(&self) -> Option<String> {
-        match &self.linked.sha256 {
-            Some(sha256) => Some(format!("sha256:{sha256}")),
-            None => Some(format!("{} {}", self.version.strong_tag()?, self.url.uri().ok()?)),
-        }
+        self.name.identity()
     }
 
     fn is_streamed(&self) -> bool {
@@ -324,16 +285,24 @@ impl RemoteObject for WebObject {
     }
 
     fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
-        Box::new(WebBody { object: self, rest: range, body: None, retries: Retries::new() })
+        Box::new(WebBody { object: self, rest: range, part: None, retries: Retries::new() })
     }
 }
 
-/// The body of an answer. A request that fails is repeated from where it stopped.
+/// The bytes of a range. A request that fails is repeated from where it stopped.
 struct WebBody {
     object: Arc<WebObject>,
     rest: Range<u64>,
-    body: Option<BodyReader<'static>>,
+    part: Option<BodyPart>,
     retries: Retries,
+}
+
+/// The body of an answer.
+struct BodyPart {
+    body: BodyReader<'static>,
+    start: u64,
+    end: u64,
+    is_framed: bool,
 }
 
 impl RangeBody for WebBody {
@@ -347,7 +316,7 @@ impl RangeBody for WebBody {
             match self.try_read(&mut bytes[filled..]) {
                 Ok(read) => filled += read,
                 Err(failed) => {
-                    self.body = None;
+                    self.part = None;
                     self.retries.wait(failed)?;
                 }
             }
@@ -358,68 +327,29 @@ impl RangeBody for WebBody {
 
 impl WebBody {
     fn try_read(&mut self, bytes: &mut [u8]) -> Result<usize, Failed> {
-        let body = match &mut self.body {
-            Some(body) => body,
-            None => self.body.insert(self.object.get_range(&self.rest)?.body),
+        let part = match &mut self.part {
+            Some(part) => part,
+            None => {
+                let (reply, end) = self.object.get_range(&self.rest)?;
+                let is_framed = is_framed(&reply.headers);
+                self.part.insert(BodyPart { body: reply.body, start: self.rest.start, end, is_framed })
+            }
         };
-        let left = self.rest.end - self.rest.start;
+        let left = part.end - self.rest.start;
         let most = usize::try_from(left).map_or(bytes.len(), |left| left.min(bytes.len()));
-        let read = read_body(body, &mut bytes[..most])?;
-        if read == 0 {
-            return Err(cut_off(0, left));
-        }
+        let (found, expected) = (self.rest.start - part.start, part.end - part.start);
+        let read = match read_body(&mut part.body, &mut bytes[..most]) {
+            Ok(0) => return Err(Failed::cut_off(found, expected)),
+            Ok(read) => read,
+            Err(error) => return Err(cut_after(error, found, Some(expected))),
+        };
         self.rest.start += read as u64;
-        if self.rest.is_empty() {
-            finish(body);
+        if self.rest.start == part.end {
+            if part.is_framed {
+                finish(&mut part.body);
+            }
+            self.part = None;
         }
         Ok(read)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn content_ranges_are_parsed() {
-        let parse = |value| ContentRange::parse(value).map(|found| (found.range, found.total));
-        assert_eq!(parse("bytes 0-4/10"), Some((0..5, 10)));
-        assert_eq!(parse("bytes  5-9/10"), Some((5..10, 10)));
-        for value in [
-            "",
-            "bytes",
-            "bytes 0-4/*",
-            "bytes */10",
-            "0-4/10",
-            "bytes 4-3/10",
-            "bytes 0-10/10",
-            "bytes 0-/10",
-            "bytes 0-18446744073709551615/1",
-            "bytes -1-4/10",
-        ] {
-            assert_eq!(parse(value), None, "{value}");
-        }
-    }
-
-    #[test]
-    fn versions_are_compared() {
-        let version = |tag: &str, modified: &str| {
-            let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-            ObjectVersion { tag: some(tag), modified: some(modified) }
-        };
-        for (one, other, expected) in [
-            (version("\"a\"", "x"), version("\"a\"", "y"), None),
-            (version("\"a\"", ""), version("", "x"), None),
-            (
-                version("W/\"a\"", ""),
-                version("W/\"b\"", ""),
-                Some("its entity tag was W/\\\"a\\\", and is W/\\\"b\\\""),
-            ),
-            (version("", "x"), version("", "y"), Some("it was modified at x, and then at y")),
-        ] {
-            assert_eq!(one.difference(&other).as_deref(), expected);
-        }
-        assert_eq!(version("\"a\"", "").strong_tag(), Some("\"a\""));
-        assert_eq!(version("W/\"a\"", "").strong_tag(), None);
     }
 }

@@ -14,8 +14,18 @@ use crate::threads::at_once;
 
 /// An object on a server.
 pub(super) trait RemoteObject: Send + Sync {
-    /// Returns the length in bytes.
-    fn len(&self) -> u64;
+    /// Returns the length in bytes, which may have to be found out.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Returns the length, if it is known already.
+    fn known_len(&self) -> Option<u64> {
+        self.len().ok()
+    }
+
+    /// Returns whether bytes are read at any offset. Otherwise they pass once, in order.
+    fn has_ranges(&self) -> bool {
+        true
+    }
 
     /// Returns text that is equal only for objects of equal bytes: it may have secrets.
     fn identity(&self) -> Option<String>;
@@ -25,6 +35,11 @@ pub(super) trait RemoteObject: Send + Sync {
 
     /// Begins to read a range that is not empty.
     fn body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody>;
+
+    /// Begins to read a part of an index, which is not empty.
+    fn index_body(self: Arc<Self>, range: Range<u64>) -> Box<dyn RangeBody> {
+        self.body(range)
+    }
 }
 
 /// The bytes of a range, read in order.
@@ -93,13 +108,24 @@ impl RemoteSource {
     /// the server is asked for a piece at a time.
     pub(crate) fn stream(&self) -> Option<impl Read + use<>> {
         let mut headers = self.headers();
-        let (known, len) = (headers.missing_from(0), self.object.len());
+        let (known, len) = (headers.missing_from(0), self.object.len().ok()?);
         if known >= len || !self.object.is_streamed() {
             return None;
         }
         let mut begin = vec![0; usize::try_from(known).ok()?];
         headers.copy(0, &mut begin);
         Some(io::Cursor::new(begin).chain(BodyReader(Arc::clone(&self.object).body(known..len))))
+    }
+
+    /// Returns the first bytes of an object of which neither the length nor a limit of it is known.
+    pub(crate) fn begin_of_endless(&self) -> Option<Vec<u8>> {
+        if self.object.known_len().is_some() {
+            return None;
+        }
+        let mut headers = self.headers();
+        let mut begin = vec![0; usize::try_from(headers.missing_from(0)).ok()?];
+        headers.copy(0, &mut begin);
+        Some(begin)
     }
 
     fn headers(&self) -> MutexGuard<'_, HeaderBlocks> {
@@ -112,7 +138,7 @@ impl RemoteSource {
 
     /// Adds the bytes of an index at `missing`, of which a read needs those up to `end`.
     fn read_ahead(&self, missing: u64, end: u64) -> io::Result<()> {
-        let len = self.object.len();
+        let len = self.object.len()?;
         let tail = len.saturating_sub((len / TAIL.2).clamp(TAIL.0, TAIL.1));
         let is_in_tail = missing >= tail && len.saturating_sub(end) <= END;
         let mut ahead = self.ahead();
@@ -139,7 +165,7 @@ impl RemoteSource {
             };
             // Directories are read from their end.
             let start = if is_in_tail { before.unwrap_or_default().max(tail) } else { missing };
-            *ahead = Some(Arc::clone(&self.object).body(start..end));
+            *ahead = Some(Arc::clone(&self.object).index_body(start..end));
         }
         let body = ahead.as_mut().expect("it was just made");
         // Bytes after the next block are there already.
@@ -172,7 +198,8 @@ impl RemoteSource {
             jobs.push((range, parts));
         }
         cut_parts(&mut jobs);
-        self.run(jobs, merging.in_flight)
+        let in_flight = if self.object.has_ranges() { merging.in_flight } else { 1 };
+        self.run(jobs, in_flight)
     }
 
     /// Reads spans into their parts, several at once.
@@ -237,7 +264,11 @@ fn cut_parts(jobs: &mut [SpanJob<'_>]) {
 
 impl ReadRanges for RemoteSource {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.object.len())
+        self.object.len()
+    }
+
+    fn is_sequential(&self) -> bool {
+        !self.object.has_ranges()
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
@@ -275,7 +306,8 @@ impl ReadRanges for RemoteSource {
     fn will_read(&self, offsets: &[u64]) {
         // A body that goes on is not waited for any more.
         *self.ahead() = None;
-        let len = self.object.len();
+        // Other headers between them would be passed over.
+        let Some(len) = self.object.known_len().filter(|_| self.object.has_ranges()) else { return };
         let headers = self.headers();
         let mut ranges: Vec<Range<u64>> = offsets
             .iter()

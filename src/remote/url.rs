@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, percent_decode_str, percent_encode, utf8_percent_encode};
 use ureq::http::Uri;
 
 /// An absolute URL of a web server.
@@ -65,11 +65,20 @@ impl WebUrl {
             None => (target, None),
         };
         let encode = |text: &str| utf8_percent_encode(text, UNSAFE).to_string();
-        self.path = if path.is_empty() { "/".to_owned() } else { encode(path) };
+        self.path = without_dots(&encode(path));
         self.query = query.map(encode);
     }
 
-    /// Returns the URL of a reference in an answer, such as the target of a redirect.
+    /// Returns the URL of a reference in an answer, such as the target of a redirect. Other bytes than ASCII are encoded.
+    pub(super) fn join_bytes(&self, reference: &[u8]) -> Result<Self, String> {
+        match std::str::from_utf8(reference) {
+            Ok(reference) => self.join(reference),
+            // Each byte of a control character or of another encoding; the rest is ASCII.
+            Err(_) => self.join(&percent_encode(reference, CONTROLS).to_string()),
+        }
+    }
+
+    /// Returns the URL of a relative reference, by RFC 3986, section 5.2.
     pub(super) fn join(&self, reference: &str) -> Result<Self, String> {
         let reference = reference.split('#').next().unwrap_or_default().trim();
         let scheme_end = reference.find(':').filter(|end| !reference[..*end].contains(['/', '?']));
@@ -117,6 +126,13 @@ impl WebUrl {
         if self.user.is_none() && self.has_origin_of(other) { Self { user: other.user.clone(), ..self } } else { self }
     }
 
+    /// Returns the user and the password, decoded.
+    pub(super) fn user(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let user = self.user.as_deref()?;
+        let (user, password) = user.split_once(':').unwrap_or((user, ""));
+        Some((percent_decode_str(user).collect(), percent_decode_str(password).collect()))
+    }
+
     pub(super) fn is_https(&self) -> bool {
         self.is_https
     }
@@ -151,6 +167,25 @@ impl WebUrl {
     }
 }
 
+/// Resolves the segments `.` and `..` of a path. No `..` leads out of the root.
+fn without_dots(path: &str) -> String {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut segments = path.strip_prefix('/').unwrap_or(path).split('/').peekable();
+    while let Some(segment) = segments.next() {
+        if segment == ".." {
+            kept.pop();
+        } else if segment != "." {
+            kept.push(segment);
+            continue;
+        }
+        // The folder itself.
+        if segments.peek().is_none() {
+            kept.push("");
+        }
+    }
+    format!("/{}", kept.join("/"))
+}
+
 /// Encodes one segment of a path.
 pub(super) fn encode_segment(segment: &str) -> String {
     utf8_percent_encode(segment, SEGMENT).to_string()
@@ -181,6 +216,7 @@ mod tests {
             ("http://[::1]:81/a", "http://[::1]:81/a"),
             ("http://[::1]/a", "http://[::1]/a"),
             ("http://host/größe 1%20.npy", "http://host/gr%C3%B6%C3%9Fe%201%20.npy"),
+            ("http://host/a/./b/../../c?d/../e", "http://host/c?d/../e"),
         ] {
             assert_eq!(url(text).text(true), expected);
         }
@@ -210,6 +246,41 @@ mod tests {
         ] {
             assert_eq!(base.join(reference).unwrap().text(true), expected);
         }
+        // The examples of RFC 3986, sections 5.4.1 and 5.4.2.
+        let example = url("http://a/b/c/d;p?q");
+        for (reference, expected) in [
+            ("g", "http://a/b/c/g"),
+            ("./g", "http://a/b/c/g"),
+            ("g/", "http://a/b/c/g/"),
+            ("/g", "http://a/g"),
+            ("//g", "http://g/"),
+            ("?y", "http://a/b/c/d;p?y"),
+            ("g?y", "http://a/b/c/g?y"),
+            ("#s", "http://a/b/c/d;p?q"),
+            (";x", "http://a/b/c/;x"),
+            ("g;x=1/../y", "http://a/b/c/y"),
+            (".", "http://a/b/c/"),
+            ("./", "http://a/b/c/"),
+            ("..", "http://a/b/"),
+            ("../g", "http://a/b/g"),
+            ("../..", "http://a/"),
+            ("../../g", "http://a/g"),
+            ("../../../g", "http://a/g"),
+            ("/./g", "http://a/g"),
+            ("/../g", "http://a/g"),
+            ("g.", "http://a/b/c/g."),
+            ("..g", "http://a/b/c/..g"),
+            ("./../g", "http://a/b/g"),
+            ("g/./h", "http://a/b/c/g/h"),
+            ("g/../h", "http://a/b/c/h"),
+            ("g?y/../x", "http://a/b/c/g?y/../x"),
+        ] {
+            assert_eq!(example.join(reference).unwrap().text(true), expected, "{reference}");
+        }
+        let joined = |reference: &[u8]| base.join_bytes(reference).map(|url| url.text(true));
+        assert_eq!(joined("/é b".as_bytes()).as_deref(), Ok("https://user@host/%C3%A9%20b"));
+        assert_eq!(joined(b"/\xe9 b").as_deref(), Ok("https://user@host/%E9%20b"));
+        assert!(joined(b"//\xe9/b").is_err());
         assert!(base.join("file:///etc/passwd").is_err());
         assert_eq!(base.sibling("m 1?.npy").text(true), "https://user@host/a/m%201%3F.npy");
     }

@@ -395,6 +395,21 @@ impl FileStorage {
         }
     }
 
+    /// Returns whether bytes pass in order.
+    pub(crate) fn is_sequential(&self) -> bool {
+        match self {
+            Self::Joined(joined) => joined.parts().iter().any(Self::is_sequential),
+            Self::Shared(shared) => shared.is_sequential(),
+            _ => self.source().is_some_and(ReadRanges::is_sequential),
+        }
+    }
+
+    /// Returns whether the bytes are those of a source of ranges.
+    #[cfg(feature = "remote")]
+    pub(crate) fn is_remote(&self) -> bool {
+        self.source().is_some()
+    }
+
     /// Returns the source of a file that is read by ranges.
     pub(super) fn source(&self) -> Option<&dyn ReadRanges> {
         match self {

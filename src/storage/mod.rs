@@ -53,7 +53,7 @@ pub(crate) use temporary::Temporary;
 #[cfg(test)]
 pub(crate) use temporary::failpoint;
 pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
-pub(crate) use url::{SCHEMES, refuse_url, scheme_of, shown_url, url_of};
+pub(crate) use url::{refuse_url, refused_scheme, scheme_of, shown_url, unknown_scheme, url_of};
 
 /// Bytes at offsets, as the reader of an index sees them.
 ///

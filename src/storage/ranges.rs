@@ -84,6 +84,12 @@ pub trait ReadRanges: Send + Sync {
     /// come from the file and may be wrong. No offsets mean that the index is read. By default, nothing happens.
     fn will_read(&self, _offsets: &[u64]) {}
 
+    /// Returns whether bytes pass in order, so that reading backwards takes as long as reading all of them again. By default, they
+    /// do not.
+    fn is_sequential(&self) -> bool {
+        false
+    }
+
     /// Returns text that is equal for two sources only if their bytes are, such as a digest. It is not shown. By default,
     /// there is none.
     fn identity(&self) -> Option<Cow<'_, str>> {

@@ -79,10 +79,15 @@ fn forked_processes_read_urls() {
     let map: TensorMap =
         (0..9_u8).map(|i| (format!("t{i}"), Tensor::from_slice(&[i; 70_000], [70_000]).unwrap())).collect();
     let server = crate::support::server::Server::new();
-    let url = server.put("/m.ten", tensorfile::ten::to_vec(&map).unwrap());
-    let output = child::command("fork::forks_with_open_connections", &[(URL, &url)]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stdout));
+    let by_ranges = server.put("/m.ten", tensorfile::ten::to_vec(&map).unwrap());
+    // The rest of the file is on its way when the process forks.
+    let whole = server.put("/m.safetensors", tensorfile::safetensors::to_vec(&map).unwrap());
+    server.change("/m.safetensors", |object| object.always = Some(crate::support::server::Fault::Whole));
+    for url in [by_ranges, whole] {
+        let output = child::command("fork::forks_with_open_connections", &[(URL, &url)]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{url}: {text}{}", String::from_utf8_lossy(&output.stdout));
+    }
 }
 
 #[cfg(feature = "http")]

@@ -53,7 +53,7 @@ pub(super) fn save(
 /// Returns the names and lengths of the objects in a folder, and not in folders of it.
 pub(super) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
     // The name is of no matter: a bucket has no key of its own.
-    let object = Object::parse(&format!("{}/any", folder.trim_end_matches('/')))?;
+    let object = Object::parse(&format!("{}/any", folder.strip_suffix('/').unwrap_or(folder)))?;
     let prefix = object.key.as_ref().rsplit_once('/').and_then(|(folder, _)| Path::parse(folder).ok());
     let store = object.store()?;
     traffic::add_request();
@@ -184,6 +184,11 @@ mod tests {
         ] {
             assert_eq!(Object::parse(url).unwrap_err().to_string(), expected);
         }
-        assert!(Object::parse("s3://b/a//c").is_err(), "an empty segment");
+        for url in ["s3://b/a//c", "s3://b//c", "gs://b//c", "az://c//k", "s3://b///c", "s3://b//", "s3://b/c//"] {
+            assert!(Object::parse(url).is_err(), "{url}");
+        }
+        let object = Object::parse("s3://b/folder/index.json").unwrap();
+        assert_eq!(object.sibling("a.npy").unwrap().url(), "s3://b/folder/a.npy");
+        assert!(object.with_key("/a").is_err() && object.sibling("a/").is_err());
     }
 }

@@ -12,6 +12,7 @@ use super::{explain, runtime};
 use crate::error::{self, ErrorKind};
 use crate::remote::source::{RangeBody, RemoteObject, RemoteSource};
 use crate::remote::traffic;
+use crate::remote::version::ObjectVersion;
 
 /// The number of bytes of the first request, which also finds out the length.
 const FIRST: u64 = 64 << 10;
@@ -20,7 +21,7 @@ const FIRST: u64 = 64 << 10;
 struct StoreObject {
     object: Object,
     len: u64,
-    tag: Option<String>,
+    version: ObjectVersion,
 }
 
 /// Opens an object with one request, or two if it is empty.
@@ -44,7 +45,7 @@ pub(super) fn open(object: Object) -> io::Result<RemoteSource> {
     if begin.len() as u64 != expected {
         return Err(wrong_length(begin.len(), expected));
     }
-    let found = StoreObject { object, len: meta.size, tag: meta.e_tag };
+    let found = StoreObject { object, len: meta.size, version: version_of(&meta) };
     Ok(RemoteSource::new(Arc::new(found), begin.to_vec(), name))
 }
 
@@ -64,25 +65,32 @@ fn get(object: &Object, range: Range<u64>, tag: Option<&str>) -> io::Result<Resu
     Ok(got)
 }
 
+fn version_of(meta: &ObjectMeta) -> ObjectVersion {
+    let modified = meta.last_modified.to_rfc3339().into_bytes();
+    ObjectVersion { tag: meta.e_tag.clone().map(String::into_bytes), modified: Some(modified) }
+}
+
 fn wrong_length(found: usize, expected: u64) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, format!("the store sends {found} bytes instead of {expected}"))
 }
 
 impl StoreObject {
+    fn strong_tag(&self) -> Option<&str> {
+        std::str::from_utf8(self.version.strong_tag()?).ok()
+    }
+
     /// Reads a range, after comparing the version of the object.
     fn read(&self, range: Range<u64>) -> io::Result<Bytes> {
         // A weak tag may be equal for different bytes, so that stores refuse to compare it.
-        let strong = self.tag.as_deref().filter(|tag| !tag.starts_with("W/"));
+        let strong = self.strong_tag();
         let expected = range.end - range.start;
         let (meta, bytes) = match get(&self.object, range, strong)? {
             Ok(got) => got,
             Err(Error::Precondition { .. }) => return Err(changed("its entity tag is another one".to_owned())),
             Err(error) => return Err(explain(&self.object, error)),
         };
-        if let (Some(old), Some(new)) = (&self.tag, &meta.e_tag)
-            && old != new
-        {
-            return Err(changed(format!("its entity tag was {}, and is {}", old.escape_debug(), new.escape_debug())));
+        if let Some(what) = self.version.difference(&version_of(&meta)) {
+            return Err(changed(what));
         }
         if meta.size != self.len {
             return Err(changed(format!("its length was {} bytes, and is {}", self.len, meta.size)));
@@ -99,12 +107,12 @@ fn changed(what: String) -> io::Error {
 }
 
 impl RemoteObject for StoreObject {
-    fn len(&self) -> u64 {
-        self.len
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.len)
     }
 
     fn identity(&self) -> Option<String> {
-        let tag = self.tag.as_deref().filter(|tag| !tag.starts_with("W/"))?;
+        let tag = self.strong_tag()?;
         Some(format!("{tag} {}", self.object.url()))
     }
 

@@ -13,6 +13,7 @@ use object_store::{ClientConfigKey, ObjectStore, RetryConfig};
 
 use super::profile::Profile;
 use crate::error::{ErrorKind, Result};
+use crate::remote::environment::ProxyVariable;
 
 /// A provider of stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,15 +63,15 @@ impl Object {
         if bucket.is_empty() || key.is_empty() || key.ends_with('/') {
             return Err(malformed(&form).into());
         }
-        let key = Path::parse(key).map_err(|error| malformed(&error.to_string()))?;
+        let key = parse_key(key).map_err(|error| malformed(&error))?;
         Ok(Self { provider, bucket: bucket.to_owned(), key, store: Mutex::new(None) })
     }
 
     /// Returns another object of the bucket.
     pub(super) fn with_key(&self, key: &str) -> Result<Self> {
-        let key = Path::parse(key).map_err(|error| ErrorKind::Unsupported {
+        let key = parse_key(key).map_err(|error| ErrorKind::Unsupported {
             what: format!("use the key `{}`", key.escape_debug()),
-            instead: error.to_string(),
+            instead: error,
         })?;
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Ok(Self { provider: self.provider, bucket: self.bucket.clone(), key, store: Mutex::new(store) })
@@ -132,6 +133,15 @@ impl Object {
     }
 }
 
+/// Parses a key, and takes nothing away from it: `/a` and `a/` are other objects than `a`.
+fn parse_key(key: &str) -> Result<Path, String> {
+    let parsed = Path::parse(key).map_err(|error| error.to_string())?;
+    if parsed.as_ref() != key {
+        return Err("a key that begins or ends with a slash is not supported".to_owned());
+    }
+    Ok(parsed)
+}
+
 impl Provider {
     /// Returns the word for a bucket.
     fn bucket(self) -> &'static str {
@@ -159,6 +169,21 @@ fn install_tls() {
 
 fn retry() -> RetryConfig {
     RetryConfig { max_retries: RETRIES, ..RetryConfig::default() }
+}
+
+/// Fails if the proxy for a store cannot be used: its client would connect without it. `endpoint` is a URL, and `host` is that
+/// of the provider.
+fn check_proxy(endpoint: Option<String>, host: &str) -> Result<(), String> {
+    let endpoint = endpoint.unwrap_or_default();
+    let (scheme, rest) = endpoint.split_once("://").unwrap_or(("https", host));
+    let is_https = !scheme.eq_ignore_ascii_case("http");
+    let authority = rest.split('/').next().unwrap_or_default();
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()),
+        _ => (authority, None),
+    };
+    let port = port.unwrap_or(if is_https { 443 } else { 80 });
+    ProxyVariable::of(is_https, host, port, &|name| env::var(name).ok()).map(drop)
 }
 
 type Built = Result<Arc<dyn ObjectStore>, String>;
@@ -203,6 +228,8 @@ fn s3(bucket: &str) -> Built {
     if !copies {
         builder = builder.with_copy_if_not_exists(S3CopyIfNotExists::Multipart);
     }
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    check_proxy(endpoint.or(builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint)), "s3.amazonaws.com")?;
     builder.build().map(|store| Arc::new(store) as _).map_err(|error| error.to_string())
 }
 
@@ -211,6 +238,7 @@ fn google(bucket: &str) -> Built {
     for (key, value) in client_settings("GOOGLE") {
         builder = builder.with_config(GoogleConfigKey::Client(key), value);
     }
+    check_proxy(None, "storage.googleapis.com")?;
     builder.build().map(|store| Arc::new(store) as _).map_err(|error| error.to_string())
 }
 
@@ -219,5 +247,6 @@ fn azure(container: &str) -> Built {
     for (key, value) in client_settings("AZURE") {
         builder = builder.with_config(AzureConfigKey::Client(key), value);
     }
+    check_proxy(builder.get_config_value(&AzureConfigKey::Endpoint), "blob.core.windows.net")?;
     builder.build().map(|store| Arc::new(store) as _).map_err(|error| error.to_string())
 }

@@ -110,7 +110,7 @@ fn messages_have_the_status_but_no_secrets_and_no_page() {
         (Fault::ContentRange(None), "the server sends a part of the file, but does not say which: ``"),
         (
             Fault::ContentRange(Some("bytes 0-65535/*")),
-            "the server sends a part of the file, but does not say which: `bytes 0-65535/*`",
+            "the server sends parts of the file, but does not say how long it is",
         ),
         (
             Fault::ContentRange(Some("bytes 1-65535/300000")),
@@ -189,8 +189,9 @@ fn a_failure_later_names_the_tensor() {
 fn a_file_that_changes_is_an_error_of_its_own() {
     let (map, bytes) = long_file();
     for (old, new, what) in [
-        (Some("\"v1\""), Some("\"v2\""), "its entity tag is another one"),
-        (Some("W/\"v1\""), Some("W/\"v2\""), "its entity tag was W/\\\"v1\\\", and is W/\\\"v2\\\""),
+        (Some("\"v1\""), Some("\"v2\""), "its entity tag was `\"v1\"`, and is `\"v2\"`"),
+        (Some("W/\"v1\""), Some("W/\"v2\""), "its entity tag was `W/\"v1\"`, and is `W/\"v2\"`"),
+        (Some("W/\"v1\""), None, "its entity tag was `W/\"v1\"`, and an answer has none"),
     ] {
         let server = Server::new();
         let url = server.put("/m.safetensors", bytes.clone());
@@ -211,8 +212,13 @@ fn a_file_that_changes_is_an_error_of_its_own() {
     let file = File::open(&url).unwrap();
     server.change("/m.safetensors", |object| object.headers = modified("today"));
     let error = file.tensor("t2").unwrap_err();
-    assert!(error.to_string().contains("it was modified at yesterday, and then at today"), "{error}");
+    assert!(error.to_string().contains("it was modified at `yesterday`, and then at `today`"), "{error}");
     server.change("/m.safetensors", |object| object.headers.clear());
+    let error = file.tensor("t2").unwrap_err();
+    assert!(error.to_string().contains("`yesterday`, and an answer does not say when"), "{error}");
+
+    // Without both, only the length is.
+    let file = File::open(&url).unwrap();
     assert!(file.tensor("t2").unwrap() == map["t2"]);
     server.change("/m.safetensors", |object| object.bytes = bytes[..200_000].to_vec().into());
     let error = file.tensor("t2").unwrap_err();
@@ -224,7 +230,7 @@ fn a_file_that_changes_is_an_error_of_its_own() {
 }
 
 #[test]
-fn a_server_without_ranges_sends_everything_within_the_limits() {
+fn a_server_without_ranges_sends_everything() {
     let (map, bytes) = long_file();
     for fault in [Fault::Whole, Fault::Chunked] {
         let server = Server::new();
@@ -232,11 +238,10 @@ fn a_server_without_ranges_sends_everything_within_the_limits() {
         server.change("/m.safetensors", |object| object.always = Some(fault.clone()));
         assert!(load::<TensorMap>(&url).unwrap() == map);
         assert_eq!(server.requests(), 1, "{fault:?}");
-        let error = OpenOptions::new().limits(Limits::new().held(200_000)).open(&url).unwrap_err();
-        let found = if matches!(fault, Fault::Whole) { bytes.len() } else { 262_144 };
-        let ErrorKind::Limit { what, found: stated, limit: 200_000 } = error.kind() else { panic!("{error}") };
-        assert_eq!(*what, "the length of a file from a server that has no ranges");
-        assert!(*stated > 200_000 && *stated <= found as u64, "{stated}");
+        let file = File::open(&url).unwrap();
+        assert!(file.is_sequential() && file.tensor("t2").unwrap() == map["t2"]);
+        assert!(file.tensor("t0").unwrap() == map["t0"]);
+        assert_eq!(server.requests(), 1, "{fault:?}: the beginning is kept");
     }
 
     // No longer than asked for.
@@ -246,6 +251,89 @@ fn a_server_without_ranges_sends_everything_within_the_limits() {
     server.change("/m.ten", |object| object.always = Some(Fault::Whole));
     assert_eq!(load::<TensorMap>(&url).unwrap().len(), 1);
     assert_eq!(server.requests(), 1);
+}
+
+#[test]
+fn what_is_held_of_a_server_without_ranges_is_limited() {
+    let (map, bytes) = long_file();
+    let server = Server::new();
+    let url = server.put("/m.safetensors", bytes.clone());
+    let check = |error: tensorfile::Error| {
+        let ErrorKind::Limit { what, limit, .. } = error.kind() else { panic!("{error}") };
+        assert_eq!((*what, *limit), ("the length of a file from a server that has no ranges", 250_000));
+        assert!(error.to_string().contains("; `Limits::held` raises it"), "{error}");
+        assert_eq!(error.category(), Category::Limit);
+    };
+    let held = || OpenOptions::new().limits(Limits::new().held(250_000));
+    server.change("/m.safetensors", |object| object.always = Some(Fault::Whole));
+    // Forwards, nothing is held.
+    assert!(held().open(&url).unwrap().load::<TensorMap>().unwrap() == map);
+    server.requests();
+    let memory = || OpenOptions::new().limits(Limits::new().memory(250_000));
+    for options in [held(), memory()] {
+        let file = options.open(&url).unwrap();
+        assert!(file.tensor("t2").unwrap() == map["t2"]);
+        assert!(file.tensor("t0").unwrap() == map["t0"] && file.tensor("t1").unwrap() == map["t1"]);
+        assert_eq!(server.requests(), 1, "the beginning is kept");
+        check(file.tensor("t2").unwrap_err());
+        assert_eq!(server.requests(), 1, "it is asked for again, and held");
+    }
+    // The end is looked for.
+    server.change("/m.safetensors", |object| object.always = Some(Fault::Chunked));
+    check(held().open(&url).unwrap_err());
+    // A length that is not true allocates nothing.
+    server.change("/m.safetensors", |object| {
+        object.always = Some(Fault::Answer(|_, _, bytes| {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 9000000000000000000\r\nConnection: close\r\n\r\n";
+            [head.as_bytes(), bytes].concat()
+        }));
+    });
+    let error = File::open(&url).unwrap_err();
+    assert!(error.to_string().contains("the file continues after the data of its last tensor"), "{error}");
+}
+
+#[test]
+fn an_endless_answer_ends_soon() {
+    let server = Server::new();
+    for (name, begin) in [("page.npy", "<!DOCTYPE html><html>"), ("zeros.ten", ""), ("text", "no tensors are in here")]
+    {
+        let path = format!("/{name}");
+        let url = server.put(&path, begin);
+        server.change(&path, |object| object.always = Some(Fault::Endless));
+        let before = server.sent();
+        for opened in [
+            File::open(&url).map(drop),
+            load::<TensorMap>(&url).map(drop),
+            tensorfile::file::load_tensor(&url, "a").map(drop),
+        ] {
+            let error = opened.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::NotTensors { .. } | ErrorKind::UnknownFormat { .. }), "{error}");
+        }
+        // What the system took of it before the connection was closed.
+        assert!(server.sent() - before < 64 << 20, "{name}: {} bytes", server.sent() - before);
+    }
+    // A file that begins as one of tensors is looked at up to a limit.
+    let url = server.put("/m.ten", tensorfile::ten::to_vec(&vectors(1, 100_000)).unwrap());
+    server.change("/m.ten", |object| object.always = Some(Fault::Endless));
+    let error = OpenOptions::new().limits(Limits::new().held(10 << 20)).open(&url).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Limit { limit: 10_485_760, .. }), "{error}");
+}
+
+#[test]
+fn a_cut_answer_says_how_far_it_came() {
+    let (_, bytes) = long_file();
+    let len = bytes.len();
+    let server = Server::new();
+    let url = server.put("/m.safetensors", bytes);
+    let cut = Fault::Answer(|_, _, bytes| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", bytes.len());
+        [head.as_bytes(), &bytes[..150_000]].concat()
+    });
+    server.change("/m.safetensors", |object| object.always = Some(cut));
+    let file = File::open(&url).unwrap();
+    let error = file.tensor("t2").unwrap_err();
+    assert!(error.to_string().contains(&format!("the connection ended after 150000 of {len} bytes")), "{error}");
+    assert_eq!(error.category(), Category::Io);
 }
 
 #[test]
@@ -287,12 +375,78 @@ fn redirects_are_followed_and_kept() {
     assert!(file.load::<TensorMap>().unwrap() == map);
     assert_eq!(server.requests(), 0);
 
+    // Google answers 400.
+    store.requests();
+    store.change("/signed", |object| object.once = [Fault::Status(400, None)].into());
+    assert!(file.tensor("t2").unwrap() == map["t2"]);
+    assert_eq!((server.requests(), store.requests()), (1, 2));
+
     // If it is refused again, that is the answer.
     store.change("/signed", |object| object.signature = Some("three".to_owned()));
     let error = file.tensor("t2").unwrap_err();
     assert!(error.to_string().contains("the server answers 403 Forbidden"), "{error}");
     assert!(!error.to_string().contains("two") && error.to_string().starts_with(&url), "{error}");
     assert_eq!(server.requests(), 1);
+}
+
+#[test]
+fn targets_of_redirects_are_resolved() {
+    let (map, bytes) = long_file();
+    let server = Server::new();
+    let url = server.put("/a/b/m.safetensors", Vec::new());
+    server.put("/a/c%C3%A9%20d.safetensors", bytes);
+    for target in ["../cé d.safetensors", "./.././c%C3%A9 d.safetensors", "/x/../a/cé%20d.safetensors?#"] {
+        server.change("/a/b/m.safetensors", |object| object.always = Some(Fault::Redirect(target.to_owned())));
+        assert!(load::<TensorMap>(&url).unwrap() == map, "{target}");
+    }
+}
+
+#[test]
+fn refusals_say_what_to_do() {
+    let server = Server::new();
+    let url = server.put("/m.npy", Vec::new());
+    server.change("/m.npy", |object| object.always = Some(Fault::Status(401, None)));
+    let error = File::open(&url).unwrap_err();
+    assert!(error.to_string().contains("401 Unauthorized: it wants a user and a password, which stand in"), "{error}");
+    let with_user = url.replace("http://", "http://user:secret@");
+    let error = File::open(with_user).unwrap_err();
+    assert!(
+        error.to_string().ends_with("401 Unauthorized: it does not take the user and the password of the URL"),
+        "{error}"
+    );
+    // A port of the other scheme.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read as _, Write as _};
+
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        let _ = stream.read_to_end(&mut Vec::new());
+    });
+    let error = File::open(format!("https://127.0.0.1:{port}/m.npy")).unwrap_err();
+    assert!(error.to_string().ends_with("does not speak TLS; its URL may begin with `http://`"), "{error}");
+    server.change("/m.npy", |object| object.always = Some(Fault::Raw(b"\x15\x03\x01\x00\x02\x02\x46")));
+    let error = File::open(&url).unwrap_err();
+    assert!(error.to_string().ends_with("if it is a server for https, the URL begins with `https://`"), "{error}");
+    for (path, expected) in [
+        (
+            "htp://host/a.npy?secret",
+            "htp://host/a.npy: cannot open `htp://host/a.npy` as a URL; did you mean `http://host/a.npy`?",
+        ),
+        (
+            "file:///tmp/none.npy",
+            "file:///tmp/none.npy: cannot open `file:///tmp/none.npy` as a URL; a file is opened by its path",
+        ),
+    ] {
+        let error = File::open(path).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+        let error = save(path, &vectors(1, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+        let error = tensorfile::file::load_tensor(path, "a").unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
 }
 
 #[test]
@@ -343,5 +497,12 @@ fn a_page_is_not_a_file_of_tensors() {
     let server = Server::new();
     let url = server.put("/m.safetensors", "<!DOCTYPE html><html><head></head></html>");
     let error = File::open(&url).unwrap_err();
-    assert!(error.to_string().starts_with(&format!("{url}: the file is a web page")), "{error}");
+    assert_eq!(error.to_string(), format!("{url}: the file is a web page (at byte 0)"));
+    let binary: Vec<u8> = (0..200).map(|i| 200 - i).collect();
+    let url = server.put("/binary", binary);
+    let error = File::open(&url).unwrap_err();
+    assert!(
+        error.to_string().starts_with(&format!("{url}: the file's format was not recognized; the formats are ")),
+        "{error}"
+    );
 }

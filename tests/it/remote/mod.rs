@@ -2,6 +2,7 @@
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 
+mod answers;
 mod faults;
 mod requests;
 

@@ -28,6 +28,8 @@ struct State {
     most_active: AtomicUsize,
     /// The longest chain of requests, each of which came after the answer to the one before it.
     rounds: AtomicUsize,
+    /// The bytes of endless bodies.
+    sent: AtomicUsize,
     stops: AtomicBool,
 }
 
@@ -68,6 +70,10 @@ pub enum Fault {
     Whole,
     /// Everything, with status 200 and without a length.
     Chunked,
+    /// Zeros without an end after the bytes of the object, with status 200.
+    Endless,
+    /// Bytes to send as they are, made of the first and the last byte that were asked for, and of all bytes.
+    Answer(fn(usize, usize, &[u8]) -> Vec<u8>),
     /// A page of HTML with a status, and a `Retry-After`.
     Status(u16, Option<&'static str>),
     /// A redirect.
@@ -158,6 +164,11 @@ impl Server {
     /// the answer to the one before it.
     pub fn round_trips(&self) -> usize {
         self.state.rounds.swap(0, Ordering::SeqCst)
+    }
+
+    /// Returns the number of bytes of endless bodies so far.
+    pub fn sent(&self) -> usize {
+        self.state.sent.load(Ordering::SeqCst)
     }
 
     /// Returns the most requests that were answered at one time.
@@ -251,7 +262,22 @@ impl State {
             headers.push(("Content-Length".to_owned(), total.to_string()));
             return send_head(out, 200, &headers).map(|()| true);
         }
-        let range = seen.range.filter(|_| !matches!(fault, Some(Fault::Whole | Fault::Chunked)));
+        if let Some(Fault::Answer(answer)) = &fault {
+            let (first, last) = seen.range.unwrap_or((0, usize::MAX));
+            let bytes = answer(first, last, &object.bytes);
+            (&*out).write_all(&bytes)?;
+            const CLOSE: &[u8] = b"Connection: close\r\n";
+            return Ok(!bytes.windows(CLOSE.len()).take(1 << 10).any(|found| found == CLOSE));
+        }
+        let range = seen.range.filter(|_| !matches!(fault, Some(Fault::Whole | Fault::Chunked | Fault::Endless)));
+        if let Some(Fault::Endless) = &fault {
+            send_head(out, 200, &headers)?;
+            (&*out).write_all(&object.bytes)?;
+            while (&*out).write_all(&[0; 64 << 10]).is_ok() {
+                self.sent.fetch_add(64 << 10, Ordering::SeqCst);
+            }
+            return Ok(false);
+        }
         let Some((first, last)) = range else {
             let body = Body { bytes: &object.bytes, rate: object.rate };
             return send(out, 200, &headers, body, matches!(fault, Some(Fault::Chunked)));
@@ -347,8 +373,13 @@ fn read_request(reader: &mut BufReader<&TcpStream>) -> io::Result<Option<(Seen, 
         return read_request(reader);
     }
     let mut words = line.split(' ').map(str::to_owned);
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, mut target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let mut headers = BTreeMap::new();
+    // Of a proxy, a whole URL is asked for.
+    if let Some((_, path)) = target.strip_prefix("http://").and_then(|target| target.split_once('/')) {
+        headers.insert("via-proxy".to_owned(), target.clone());
+        target = format!("/{path}");
+    }
     loop {
         line.clear();
         reader.read_line(&mut line)?;
