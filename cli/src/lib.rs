@@ -61,7 +61,7 @@ struct Cli {
     ///
     /// Most commands hold a piece of a tensor, whatever its size. By default, they hold no more than the file has
     /// bytes, or 16 GiB or 64 times its size more if tensors share bytes or are compressed. A larger number also lets
-    /// the tensors of a file share as many bytes.
+    /// the tensors of a file share as many bytes. It also bounds what is held of a file from a server without ranges.
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
     max_memory: Option<u64>,
     /// Print how many requests servers answered, and how many bytes they sent

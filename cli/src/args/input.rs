@@ -464,7 +464,7 @@ fn options() -> OpenOptions {
 pub fn limits() -> Limits {
     match MAX_MEMORY.load(Ordering::Relaxed) {
         0 => Limits::new(),
-        bytes => Limits::new().memory(bytes),
+        bytes => Limits::new().memory(bytes).held(bytes),
     }
 }
 
@@ -512,6 +512,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
             Failure::from_error(index.display(), &error)
         }),
     }?;
+    note_sequential(path, &file);
     if warnings == Warnings::StandardError {
         let mut found = warnings::of_file(&file);
         // The command line says what the file is.
@@ -520,6 +521,16 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
         warnings::print(path, &found);
     }
     Ok(file)
+}
+
+/// Says that a file comes as a whole, unless it is so short that the first answer has all of it.
+pub fn note_sequential(path: &Path, file: &File) {
+    const SHORT: u64 = 64 << 10;
+
+    if file.is_sequential() && file.file_bytes() > SHORT {
+        let url = display_name(path).display();
+        note(format_args!("{url}: the server has no ranges, so that the file is read as a stream, from its beginning"));
+    }
 }
 
 /// Returns a path or a URL as text.

@@ -324,16 +324,137 @@ fn a_proxy_is_used_unless_it_is_not_for_the_host() {
     let mut remote = Remote::new();
     let other = Server::new();
     let url = other.put("/other.safetensors", fs::read(remote.session.path("model.safetensors")).unwrap());
-    for variable in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
-        remote.variables.push((variable, remote.server.url("")));
+    let proxy = remote.server.url("").replace("http://", "http://user:pass@");
+    for (variable, is_used) in [
+        ("HTTP_PROXY", true),
+        ("http_proxy", true),
+        ("ALL_PROXY", true),
+        ("all_proxy", true),
+        ("HTTPS_PROXY", false),
+        ("https_proxy", false),
+    ] {
+        remote.variables.push((variable, proxy.clone()));
         // The proxy does not have the file.
-        assert!(!remote.run(&["ls", &url]).status.success(), "{variable}");
-        assert_eq!((remote.server.requests(), other.requests()), (1, 0), "{variable}");
-        remote.variables.push(("NO_PROXY", "127.0.0.1".to_owned()));
+        assert_eq!(remote.run(&["ls", &url]).status.success(), !is_used, "{variable}");
+        let seen = remote.server.take_seen();
+        assert_eq!((seen.len(), other.requests()), if is_used { (1, 0) } else { (0, 1) }, "{variable}");
+        if let [seen] = &seen[..] {
+            let header = |name: &str| seen.headers.get(name).map(String::as_str);
+            assert_eq!(header("via-proxy"), Some(&*url), "the whole URL is asked for");
+            assert_eq!(header("proxy-authorization"), Some("Basic dXNlcjpwYXNz"));
+            assert_eq!(header("host"), url.split('/').nth(2));
+        }
+        remote.variables.push(("NO_PROXY", "host, 127.0.0.1".to_owned()));
         assert!(remote.run(&["ls", &url]).status.success(), "{variable}");
         assert_eq!((remote.server.requests(), other.requests()), (0, 1), "{variable}");
         remote.variables.truncate(remote.variables.len() - 2);
     }
+    // What cannot be used is not left out.
+    for (variable, scheme) in [("ALL_PROXY", "socks5"), ("http_proxy", "socks4"), ("HTTP_PROXY", "nonsense")] {
+        remote.variables.push((variable, proxy.replace("http://", &format!("{scheme}://"))));
+        let output = remote.run(&["ls", &url]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(3), "{error}");
+        assert!(
+            error.contains(&format!("the proxy of {variable} begins with `{scheme}://`, which is not supported")),
+            "{error}"
+        );
+        assert!(!error.contains("pass"), "{error}");
+        #[cfg(feature = "cloud")]
+        {
+            let variables = [("AWS_ENDPOINT_URL", other.url("")), ("AWS_ALLOW_HTTP", "true".to_owned())];
+            let keys = [("AWS_ACCESS_KEY_ID", "a".to_owned()), ("AWS_SECRET_ACCESS_KEY", "b".to_owned())];
+            remote.variables.extend(variables.into_iter().chain(keys));
+            let error = String::from_utf8(remote.run(&["ls", "s3://other/a.npy"]).stderr).unwrap();
+            assert!(error.contains(&format!("the proxy of {variable} begins with `{scheme}://`")), "{error}");
+            remote.variables.truncate(remote.variables.len() - 4);
+        }
+        assert_eq!((remote.server.requests(), other.requests()), (0, 0), "{variable}");
+        remote.variables.pop();
+    }
+}
+
+#[test]
+fn a_server_without_ranges_is_read_as_a_stream() {
+    let remote = Remote::new();
+    remote.server.change("/model.safetensors", |object| object.always = Some(Fault::Chunked));
+    insta::assert_snapshot!(remote.transcript(&[
+        "ls URL/model.safetensors?signature=secret",
+        "hash URL/model.safetensors model.safetensors",
+        "ls --max-memory 100000 URL/model.safetensors",
+    ]));
+}
+
+#[test]
+fn the_hub_says_why_it_refuses() {
+    let mut remote = Remote::new();
+    let page = "<html>a page of the hub</html>";
+    for (repository, status, header, value) in [
+        ("gated", 403, "X-Error-Code", "GatedRepo"),
+        ("datasets/o/gated", 401, "X-Error-Code", "GatedRepo"),
+        ("private", 401, "X-Error-Code", "RepoNotFound"),
+        ("disabled", 403, "X-Error-Message", "Access to this resource is disabled."),
+        ("token", 401, "X-Error-Message", "Invalid credentials in Authorization header"),
+        ("revision", 404, "X-Error-Code", "RevisionNotFound"),
+        ("file", 404, "X-Error-Code", "EntryNotFound"),
+        ("other", 403, "X-Error-Code", page),
+    ] {
+        let repository = if repository.contains('/') { repository.to_owned() } else { format!("o/{repository}") };
+        let object = Object {
+            headers: vec![(header.to_owned(), value.to_owned())],
+            always: Some(Fault::Status(status, None)),
+            ..Object::default()
+        };
+        for file in ["model.safetensors", "model.safetensors.index.json"] {
+            remote.server.put_object(&format!("/{repository}/resolve/main/{file}"), object.clone());
+        }
+        remote.server.put_object(&format!("/api/models/{repository}/tree/main"), object);
+    }
+    let lines = [
+        "ls hf://o/gated/model.safetensors",
+        "ls hf://o/gated",
+        "ls hf://datasets/o/gated",
+        "ls hf://o/private",
+        "ls hf://o/disabled",
+        "ls hf://o/token",
+        "ls hf://o/revision",
+        "ls hf://o/file/model.safetensors",
+        "ls hf://o/file",
+        "ls hf://o/other",
+    ];
+    let mut text = remote.transcript(&lines);
+    remote.variables.push(("HF_TOKEN", "hf_secret".to_owned()));
+    text += &remote.transcript(&lines[..4]);
+    assert!(!text.contains("page of"), "{text}");
+    remote.server.take_seen();
+    remote.transcript(&["ls hf://o/revision"]);
+    assert_eq!(remote.server.requests(), 1, "no other file is looked for");
+    insta::assert_snapshot!(text);
+}
+
+#[cfg(unix)]
+#[test]
+fn paths_and_links_of_a_repository_show_nothing_else() {
+    let remote = Remote::new();
+    let text = "something that only the user knows";
+    fs::write(remote.session.path("private.txt"), text).unwrap();
+    let cache = remote.session.path("home/hub/models--o--n");
+    let snapshot = cache.join("snapshots").join(COMMIT);
+    fs::create_dir_all(&snapshot).unwrap();
+    fs::create_dir_all(cache.join("refs")).unwrap();
+    fs::write(cache.join("refs/main"), COMMIT).unwrap();
+    std::os::unix::fs::symlink(remote.session.path("private.txt"), snapshot.join("link.npy")).unwrap();
+    let transcript = remote.transcript(&[
+        "ls hf://o/n/link.npy",
+        "show hf://o/n/link.npy a",
+        "convert hf://o/n/link.npy a.ptd",
+        "ls hf://o/n//etc/passwd",
+        "ls hf://o/n@main//etc/passwd",
+        "ls hf://o/n/a/../../b.npy",
+    ]);
+    assert!(!transcript.contains("something"), "{transcript}");
+    insta::assert_snapshot!(transcript);
+    assert_eq!(remote.server.requests(), 0);
 }
 
 #[cfg(unix)]
@@ -380,6 +501,9 @@ fn shards_at_urls_are_divided_by_their_headers() {
         "splits URL/small.tar.gz?signature=secret --count 3 -v",
         "convert URL/small.tar.gz?signature=secret out --split 2/3",
     ]));
+    let list = |url: String| remote.run(&["ls", &url]).stdout;
+    let long = remote.server.url("/long.tar");
+    assert_eq!(list(format!("{long}?X-Amz-Signature=secret&x=y.z")), list(long));
     // The plan in its line is that of the address of the server.
     let convert = |name: &str, split: &str| -> Value {
         let output = remote.run(&["convert", &remote.server.url(name), "out", "--split", split]);
