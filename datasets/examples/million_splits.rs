@@ -2,13 +2,14 @@
 //!
 //!     cargo run --release -p tensorfile-datasets --example million_splits [SPLITS]
 //!
-//! The shards are a listing, and the parts are empty files in a temporary folder. All else is what a job does.
+//! The shards are a listing, and the parts are files of holes in a temporary folder, of which the lengths are compared. All else is
+//! what a job does.
 
 use std::error::Error;
 use std::fs::{self, File};
 
 use tensorfile::digest::Digest;
-use tensorfile_datasets::splits::{Part, Planner, Split, commit};
+use tensorfile_datasets::splits::{Part, Planner, Split, commit_by_length};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let splits: usize = std::env::args().nth(1).map_or(Ok(1_000_000), |text| text.parse())?;
@@ -33,15 +34,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok((parts, bytes))
     })?;
     drop(lines);
-    timed("empty files of the parts (not a job's)", || {
+    timed("files of the parts (not a job's)", || {
         for i in 1..=splits {
-            File::create(folder.path().join(format!("part-{i:05}-of-{splits:05}.tar")))?;
+            File::create(folder.path().join(format!("part-{i:05}-of-{splits:05}.tar")))?.set_len(1 << 30)?;
         }
         Ok(((), 0))
     })?;
     timed("commit: parts parsed, folder listed, index", || {
         let parts = parts.iter().map(|line| serde_json::from_str::<Part>(line)).collect::<Result<Vec<_>, _>>()?;
-        let committed = commit(folder.path(), parts)?;
+        let committed = commit_by_length(folder.path(), parts)?;
         assert_eq!(committed.files.len(), splits);
         let bytes = fs::metadata(committed.index)?.len();
         Ok(((), bytes))

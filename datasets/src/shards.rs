@@ -82,6 +82,14 @@ pub struct ShardWarning {
     pub warning: Warning,
 }
 
+impl ShardWarning {
+    /// Returns the warnings about a shard.
+    pub(crate) fn all(shard: &Shard) -> impl Iterator<Item = Self> {
+        let warning = |warning: &Warning| Self { shard: shard.location().to_owned(), warning: warning.clone() };
+        shard.warnings().iter().map(warning)
+    }
+}
+
 impl fmt::Display for ShardWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.shard, self.warning)
@@ -243,13 +251,10 @@ impl Shards {
     /// Closes the current shard, and keeps its warnings.
     fn close(&mut self) -> Result<(), Broken> {
         let Some(shard) = self.shard.take() else { return Ok(()) };
-        for warning in shard.warnings() {
-            let (shard, warning) = (shard.location().to_owned(), warning.clone());
-            if self.on_error == OnError::Strict {
-                return Err(Broken::Shard(Error::malformed(warning.text.clone()).in_shard(&shard)));
-            }
-            self.warnings.push(ShardWarning { shard, warning });
+        if let (OnError::Strict, Some(warning)) = (self.on_error, shard.warnings().first()) {
+            return Err(Broken::Shard(Error::malformed(&*warning.text).in_shard(shard.location())));
         }
+        self.warnings.extend(ShardWarning::all(&shard));
         Ok(())
     }
 

@@ -229,6 +229,9 @@ impl Convert {
         };
         let mut part = PartWriter::new(output, &own, format).map_err(|error| Failure::from_shards(output, &error))?;
         let part = part.copy(&own).and_then(|()| part.finish()).map_err(in_input)?;
+        for text in &part.warnings {
+            note(format_args!("warning: {text}"));
+        }
         let line = serde_json::to_string(&part).expect("names and numbers are JSON");
         writeln!(out, "{line}")?;
         Ok(Verdict::Pass)

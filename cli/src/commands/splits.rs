@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tensorfile_datasets::splits::{Extent, Part, Piece, Planner, Split, commit, files};
+use tensorfile_datasets::splits::{Extent, Part, Piece, Planner, Split, commit, commit_by_length, files};
 
 use crate::args::{display_name, parse_bytes, planning_failed, read_lines};
 use crate::exit::{Failure, Outcome, Verdict};
@@ -16,7 +16,8 @@ use crate::output::{Stdout, escape};
 /// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler.
 /// Each of them plans anew, or reads the JSON of this command with --plan, which is faster for many files. A process that
 /// fails is started again. `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it;
-/// `splits --commit` takes these lines in any order, and writes an index if every split is there once.
+/// `splits --commit` takes these lines in any order, and writes an index if every split is there once and its file has the
+/// length and the digest of its line. It reads all files for that; --by-length compares their lengths only.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Splits {
@@ -35,6 +36,9 @@ pub struct Splits {
     /// Finish a job that wrote to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["count", "target_size", "whole_files"])]
     commit: Option<PathBuf>,
+    /// With --commit, compare the lengths of files only, and not their digests, for which all of them are read
+    #[arg(long, requires = "commit")]
+    by_length: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -56,7 +60,8 @@ impl Splits {
             for path in &self.files {
                 read_parts(path.as_ref(), &mut parts)?;
             }
-            let committed = commit(folder, parts).map_err(|error| Failure::from_shards(folder, &error))?;
+            let committed = if self.by_length { commit_by_length(folder, parts) } else { commit(folder, parts) };
+            let committed = committed.map_err(|error| Failure::from_shards(folder, &error))?;
             if self.json {
                 out.json(&committed)?;
             } else {

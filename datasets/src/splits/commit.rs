@@ -1,6 +1,6 @@
 //! Makes the parts of all splits one dataset.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use tensorfile::Format;
 use tensorfile::file::{atomic, list_objects, remove_object, shown_url};
 
-use super::part::{check_bytes, path_in};
+use super::part::{has_bytes, path_in};
 use super::{Part, refused};
 use crate::error::{Error, Result};
 use crate::wids::{WidsShard, wids_index};
@@ -70,12 +70,27 @@ pub struct Committed {
 ///   parts have a tensor of one name. The index is not written then.
 /// - [`ErrorKind::Io`](tensorfile::ErrorKind::Io): reading or writing the folder failed.
 pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -> Result<Committed> {
-    let folder = folder.as_ref();
+    commit_parts(folder.as_ref(), parts.into_iter().collect(), true)
+}
+
+/// Writes the index of all parts as [`commit`] does, and compares the lengths of their files only, which a listing of the folder
+/// has. Nothing of them is read: for jobs whose files are too large to be read by one process.
+///
+/// # Errors
+///
+/// As [`commit`].
+pub fn commit_by_length(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -> Result<Committed> {
+    commit_parts(folder.as_ref(), parts.into_iter().collect(), false)
+}
+
+fn commit_parts(folder: &Path, parts: Vec<Part>, has_digests: bool) -> Result<Committed> {
     let in_folder = |error: Error| error.in_shard(&folder.to_string_lossy());
-    let parts = complete(parts.into_iter().collect()).map_err(in_folder)?;
+    let parts = complete(parts).map_err(in_folder)?;
     let Listing { files, attempts } = Listing::read(folder).map_err(in_folder)?;
     check(&parts, files).map_err(in_folder)?;
-    check_bytes_of(&parts, folder).map_err(in_folder)?;
+    if has_digests {
+        check_bytes_of(&parts, folder).map_err(in_folder)?;
+    }
 
     let (name, json) = index(&parts).map_err(in_folder)?;
     let path = path_in(folder, &name);
@@ -131,7 +146,8 @@ fn complete(mut parts: Vec<Part>) -> Result<Vec<Part>> {
 /// What is in the folder of a job.
 #[derive(Default)]
 struct Listing {
-    files: HashSet<String>,
+    /// The lengths of parts, by name.
+    files: HashMap<String, u64>,
     /// The names of files that attempts did not finish.
     attempts: Vec<String>,
 }
@@ -144,38 +160,54 @@ impl Listing {
             list_objects(url)
                 .map_err(|error| Error::with_path(error, folder))?
                 .into_iter()
-                .for_each(|object| listing.add(object.name));
+                .for_each(|object| listing.add(object.name, object.bytes));
             return Ok(listing);
         }
         for entry in fs::read_dir(folder)? {
-            if let Ok(name) = entry?.file_name().into_string() {
-                listing.add(name);
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                // A link leads to the file.
+                let len = fs::metadata(entry.path()).map_or(0, |metadata| metadata.len());
+                listing.add(name, len);
             }
         }
         Ok(listing)
     }
 
     /// Adds a name. Temporary files are hidden, and objects of uploads are not.
-    fn add(&mut self, name: String) {
+    fn add(&mut self, name: String, len: u64) {
         if name.strip_prefix('.').unwrap_or(&name).starts_with("part-") && name.ends_with(".tmp") {
             self.attempts.push(name);
         } else if name.starts_with("part-") {
-            self.files.insert(name);
+            self.files.insert(name, len);
         }
     }
 }
 
-/// Checks that the folder has the files of all parts, and no others.
-fn check(parts: &[Part], mut files: HashSet<String>) -> Result<()> {
+/// Checks that the folder has the files of all parts, with their lengths, and no others.
+fn check(parts: &[Part], mut files: HashMap<String, u64>) -> Result<()> {
     for part in parts {
-        if let Some(file) = part.file.as_ref().filter(|file| !files.remove(*file)) {
-            return Err(refused(format!("the file `{}` of split {} is missing", file.escape_debug(), part.number)));
+        let Some(file) = &part.file else { continue };
+        match files.remove(file) {
+            Some(len) if len == part.bytes => {}
+            Some(len) => return Err(changed(part, &format!("it has {len} bytes instead of {}", part.bytes))),
+            None => {
+                let message = format!("the file `{}` of split {} is missing", file.escape_debug(), part.number);
+                return Err(refused(message));
+            }
         }
     }
-    match files.into_iter().min() {
+    match files.into_keys().min() {
         Some(other) => Err(refused(format!("the file `{}` is not of this job; remove it", other.escape_debug()))),
         None => Ok(()),
     }
+}
+
+/// The error for a file with other bytes than were written.
+fn changed(part: &Part, found: &str) -> Error {
+    let file = part.file.as_deref().unwrap_or_default().escape_debug();
+    let (number, advice) = (part.number, "remove it, and write the split again");
+    refused(format!("the file `{file}` of split {number} changed after it was written: {found}; {advice}"))
 }
 
 /// Checks that the files have the bytes that were written, in threads. Returns the error of the first that has not.
@@ -189,7 +221,9 @@ fn check_bytes_of(parts: &[Part], folder: &Path) -> Result<()> {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(i) else { return };
-            if let Err(error) = check_bytes(part, folder) {
+            let checked = has_bytes(part, folder);
+            let checked = checked.and_then(|same| if same { Ok(()) } else { Err(changed(part, "it has other bytes")) });
+            if let Err(error) = checked {
                 let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                 if failed.as_ref().is_none_or(|(first, _)| i < *first) {
                     *failed = Some((i, error));

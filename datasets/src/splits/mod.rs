@@ -57,7 +57,7 @@ use tensorfile::file::shown_url;
 
 use crate::error::{Error, Result};
 
-pub use commit::{Committed, commit};
+pub use commit::{Committed, commit, commit_by_length};
 pub use part::{Part, PartWriter};
 pub use plan::{Planner, files, splits};
 use plan::{length_of, shown};

@@ -44,6 +44,9 @@ pub struct Part {
     /// The names of tensors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensors: Vec<String>,
+    /// The warnings about the shards that were [copied](PartWriter::copy), such as that one may be cut.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Writes one file of a split: `part-00007-of-00040.tar`, to a folder, or to one of a store such as `s3://bucket/folder`.
@@ -123,6 +126,7 @@ impl PartWriter {
             digest: Digest([0; 32]),
             tensor_bytes: 0,
             tensors: Vec::new(),
+            warnings: Vec::new(),
         };
         Ok(Self { part, path, rows })
     }
@@ -180,10 +184,9 @@ impl PartWriter {
     /// As [`Split::read`], [`tensor`](Self::tensor) and [`sample`](Self::sample).
     pub fn copy(&mut self, split: &Split) -> Result<()> {
         if split.has_samples() {
-            return split.samples()?.try_for_each(|sample| {
-                let sample = sample?;
-                self.sample(&sample.key, &Copied::new(&sample)?)
-            });
+            let warnings = split.each_sample(&mut |sample| self.sample(&sample.key, &Copied::new(&sample)?))?;
+            self.part.warnings.extend(warnings.iter().map(ToString::to_string));
+            return Ok(());
         }
         split.each_tensor(&mut |found| {
             let tensor = found.tensor().read().map_err(|error| in_file(error, found.path))?;
@@ -227,7 +230,7 @@ impl PartWriter {
 /// Compares a part that could not be put in its place with the file that another attempt wrote.
 fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     match digest_of(path, part.bytes) {
-        Ok(found) if found == (part.bytes, Some(part.digest)) => Ok(()),
+        Ok(Some(digest)) if digest == part.digest => Ok(()),
         Ok(_) if error.is_existing() => {
             let message =
                 "an earlier attempt or another job wrote other bytes; remove the file if it is of another job";
@@ -237,30 +240,23 @@ fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     }
 }
 
-/// Returns the length and the digest of a file or an object.
-fn digest_of(path: &Path, expected: u64) -> Result<(u64, Option<Digest>)> {
+/// Returns the digest of the bytes of a file or an object, if it has this length.
+fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
     let container = Container::open(path)?;
-    let len = container.len();
-    if len != expected {
-        return Ok((len, None));
+    if container.len() != bytes {
+        return Ok(None);
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(ContainerReader::new(container, shown_url(path).is_some()))?;
-    Ok((len, Some(Digest(*hasher.finalize().as_bytes()))))
+    Ok(Some(Digest(*hasher.finalize().as_bytes())))
 }
 
-/// Checks that a file in its place has the bytes that were written.
-pub(super) fn check_bytes(part: &Part, folder: &Path) -> Result<()> {
-    let Some(file) = &part.file else { return Ok(()) };
+/// Returns whether a file in its place has the bytes that were written.
+pub(super) fn has_bytes(part: &Part, folder: &Path) -> Result<bool> {
+    let Some(file) = &part.file else { return Ok(true) };
     let path = path_in(folder, file);
-    let found = match digest_of(&path, part.bytes).map_err(|error| error.in_shard(&path.to_string_lossy()))? {
-        (_, Some(digest)) if digest == part.digest => return Ok(()),
-        (len, None) => format!("it has {len} bytes instead of {}", part.bytes),
-        (_, Some(_)) => "it has other bytes".to_owned(),
-    };
-    let (file, number) = (file.escape_debug(), part.number);
-    let advice = "remove it, and write the split again";
-    Err(refused(format!("the file `{file}` of split {number} changed after it was written: {found}; {advice}")))
+    let found = digest_of(&path, part.bytes).map_err(|error| error.in_shard(&path.to_string_lossy()))?;
+    Ok(found == Some(part.digest))
 }
 
 /// Returns the path or URL of a file in a folder.

@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::role::{Kind, Member};
 use crate::sample::Sample;
 use crate::shard::Shard;
+use crate::shards::ShardWarning;
 
 /// The rows of a split: samples of shards, or tensors of other files.
 #[derive(Debug, Clone)]
@@ -56,6 +57,16 @@ impl Split {
     ///
     /// As [`read`](Self::read), and [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if there is no such column.
     pub fn read_columns(&self, columns: Option<&[&str]>) -> Result<Rows> {
+        self.read_with_warnings(columns).map(|(rows, _)| rows)
+    }
+
+    /// Reads as [`read_columns`](Self::read_columns) does, and returns the warnings about the shards too: of one that is divided,
+    /// with the split at its end.
+    ///
+    /// # Errors
+    ///
+    /// As [`read_columns`](Self::read_columns).
+    pub fn read_with_warnings(&self, columns: Option<&[&str]>) -> Result<(Rows, Vec<ShardWarning>)> {
         if !self.has_samples() {
             const COLUMNS: [&str; 5] = ["path", "name", "dtype", "shape", "data"];
 
@@ -71,9 +82,13 @@ impl Split {
                 rows.push(TensorRow { path, name, info: tensor.info().clone(), data });
                 Ok(())
             })?;
-            return Ok(Rows::Tensors(rows));
+            return Ok((Rows::Tensors(rows), Vec::new()));
         }
-        let mut samples = self.samples()?.collect::<Result<Vec<Sample>>>()?;
+        let mut samples = Vec::new();
+        let warnings = self.each_sample(&mut |sample| {
+            samples.push(sample);
+            Ok(())
+        })?;
         if let Some(columns) = columns {
             for sample in &mut samples {
                 // One that cannot be read may be in no column.
@@ -86,7 +101,19 @@ impl Split {
             batch.tensors.retain(|name, _| columns.contains(&&**name));
             batch.metadata.retain(|name, _| columns.contains(&&**name));
         }
-        Ok(Rows::Samples(batch))
+        Ok((Rows::Samples(batch), warnings))
+    }
+
+    /// Calls `each` with all samples. Returns the warnings about the shards.
+    pub(super) fn each_sample(&self, each: &mut dyn FnMut(Sample) -> Result<()>) -> Result<Vec<ShardWarning>> {
+        self.check()?;
+        let mut warnings = Vec::new();
+        for piece in &self.pieces {
+            let mut shard = open_shard(piece)?;
+            shard.by_ref().try_for_each(|sample| each(sample?))?;
+            warnings.extend(ShardWarning::all(&shard));
+        }
+        Ok(warnings)
     }
 
     /// Returns whether the rows are samples.
@@ -105,14 +132,7 @@ impl Split {
             return Err(refused("the split has tensors, not samples".to_owned()));
         }
         self.check()?;
-        let shards = self.pieces.iter().map(|piece| {
-            let shard = Shard::open(&piece.location)?;
-            match &piece.extent {
-                Extent::All => Ok(shard),
-                Extent::Bytes(range) => shard.with_range(range.clone()),
-                Extent::Tensors(_) => Err(refused(format!("{} has samples, not tensors", shown(&piece.location)))),
-            }
-        });
+        let shards = self.pieces.iter().map(open_shard);
         Ok(shards.flat_map(|shard| {
             let (samples, error) = match shard {
                 Ok(samples) => (Some(samples), None),
@@ -153,6 +173,15 @@ impl Split {
             return Path::new(rest).with_file_name(name).to_string_lossy().into_owned();
         }
         format!("{}.{name}", Path::new(rest).with_extension("").display())
+    }
+}
+
+fn open_shard(piece: &Piece) -> Result<Shard> {
+    let shard = Shard::open(&piece.location)?;
+    match &piece.extent {
+        Extent::All => Ok(shard),
+        Extent::Bytes(range) => shard.with_range(range.clone()),
+        Extent::Tensors(_) => Err(refused(format!("{} has samples, not tensors", shown(&piece.location)))),
     }
 }
 

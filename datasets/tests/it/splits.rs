@@ -7,7 +7,9 @@ use std::path::Path;
 use ndarray::{Array1, array};
 use tempfile::TempDir;
 use tensorfile::{File, Tensor, TensorFile, TensorMap};
-use tensorfile_datasets::splits::{Extent, Part, PartWriter, Piece, Planner, Rows, Split, commit, files, splits};
+use tensorfile_datasets::splits::{
+    Extent, Part, PartWriter, Piece, Planner, Rows, Split, commit, commit_by_length, files, splits,
+};
 use tensorfile_datasets::{Column, Error, ShardWriter, Shards};
 
 use crate::support::{ShardFile, archive, file, gzip, keys};
@@ -451,6 +453,10 @@ fn commit_refuses_what_is_not_every_split_once() {
         assert_eq!(job.message(&error), format!("out: {expected}: {found}; remove it, and write the split again"));
         assert!(!Path::new(&job.path("out/index.json")).exists());
     }
+    // By their lengths, they are not read.
+    assert_eq!(commit_by_length(job.path("out"), parts.clone()).unwrap().rows, 6);
+    fs::write(&path, &bytes[1..]).unwrap();
+    assert!(commit_by_length(job.path("out"), parts.clone()).is_err());
     fs::write(&path, bytes).unwrap();
     let again = twice(&|_| ());
     assert_eq!(commit(job.path("out"), again).unwrap().rows, 6, "the same part twice is counted once");
