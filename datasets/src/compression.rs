@@ -1,6 +1,8 @@
 //! Compressed shards: gzip and zstd, found by their first bytes.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::GzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -29,8 +31,11 @@ fn is_zstd(begin: &[u8]) -> bool {
     begin.starts_with(ZSTD) || begin.first().is_some_and(|first| first >> 4 == 5) && begin[1..].starts_with(SKIPPED)
 }
 
-/// Returns a reader of the uncompressed bytes. What it holds of them is bounded by [`Limits::held`].
-pub(crate) fn decompress(reader: ShardRead, limits: &Limits) -> Result<ShardRead> {
+/// The number of bytes that a decoder holds.
+pub(crate) type Window = Arc<AtomicU64>;
+
+/// Returns a reader of the uncompressed bytes. What it holds of them is bounded by [`Limits::held`], and added to `window`.
+pub(crate) fn decompress(reader: ShardRead, limits: &Limits, window: &Window) -> Result<ShardRead> {
     let mut reader = Compressed::new(reader);
     let begin = reader.peek(8)?;
     if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| begin.starts_with(magic)) {
@@ -41,7 +46,8 @@ pub(crate) fn decompress(reader: ShardRead, limits: &Limits) -> Result<ShardRead
         Box::new(GzipMembers { member: Some(GzDecoder::new(reader)) })
     } else if is_zstd(begin) {
         let held = limits.held.min(limits.payload);
-        let frames = ZstdFrames { reader, decoder: FrameDecoder::new(), held, is_open: false };
+        let window = Arc::clone(window);
+        let frames = ZstdFrames { reader, decoder: FrameDecoder::new(), held, window, is_open: false };
         Box::new(BufReader::with_capacity(128 << 10, frames))
     } else {
         Box::new(reader)
@@ -174,6 +180,8 @@ struct ZstdFrames {
     decoder: FrameDecoder,
     /// The most bytes of a window.
     held: u64,
+    /// The largest one so far.
+    window: Window,
     is_open: bool,
 }
 
@@ -222,6 +230,7 @@ impl ZstdFrames {
             let what = "number of bytes of a zstd window";
             return Err(Error::from(ErrorKind::Limit { what, found: window, limit }).into());
         }
+        self.window.fetch_max(window, Ordering::Relaxed);
         if window > LARGEST_REUSED {
             self.decoder = FrameDecoder::new();
         }

@@ -165,13 +165,13 @@ struct LeftOut {
 }
 
 impl LeftOut {
-    fn add(&mut self, text: String) {
+    fn add(&mut self, kind: WarningKind, text: String) {
         /// The most warnings. The last one counts the others.
         const MOST: usize = 100;
 
         self.count += 1;
         if self.count <= MOST {
-            self.warnings.push(Warning::new(WarningKind::LeftOut, text));
+            self.warnings.push(Warning::new(kind, text));
         }
     }
 
@@ -181,7 +181,7 @@ impl LeftOut {
             return Err(error);
         }
         let (key, extension) = (key.escape_debug(), member.extension.escape_debug());
-        self.add(format!("sample `{key}`: `{extension}` is left out: {}", error.without_path()));
+        self.add(WarningKind::Damaged, format!("sample `{key}`: `{extension}` is left out: {}", error.without_path()));
         Ok(())
     }
 
@@ -204,7 +204,7 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
     let (mut found, mut left_out) = (0_u64, LeftOut::default());
     let end = each_sample(file, limits, &mut |file, sample| {
         if let Some(why) = &sample.broken {
-            left_out.add(format!("sample `{}` is left out: {why}", sample.key.escape_debug()));
+            left_out.add(WarningKind::LeftOut, format!("sample `{}` is left out: {why}", sample.key.escape_debug()));
         }
         for member in sample.members.iter().filter(|member| matches!(member.kind(), Kind::Text)) {
             let range = member.range.clone();

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use hashbrown::HashMap;
@@ -17,7 +18,7 @@ use crate::archive::{
     BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, LONGEST_END, NO_END, Next, check_end, ends_early, goes_on, head_of,
     read_head, split,
 };
-use crate::compression::{ShardRead, decompress, is_compressed};
+use crate::compression::{ShardRead, Window, decompress, is_compressed};
 use crate::error::{Error, Result};
 use crate::format::head_in;
 use crate::role::{Member, name_members};
@@ -81,6 +82,8 @@ pub(crate) enum Bytes {
         held: Vec<u8>,
         /// The offset of the first held byte.
         start: u64,
+        /// The number of bytes that the decoder holds too.
+        window: Window,
     },
 }
 
@@ -367,11 +370,13 @@ impl Bytes {
             return Ok(Self::Mapped(container));
         }
         let reader = Box::new(ContainerReader::new(container.clone(), is_url));
-        Ok(Self::Stream { reader, direct: Some(container), held: Vec::new(), start: 0 })
+        Ok(Self::Stream { reader, direct: Some(container), held: Vec::new(), start: 0, window: Window::default() })
     }
 
     fn stream(reader: ShardRead, limits: &Limits) -> Result<Self> {
-        Ok(Self::Stream { reader: decompress(reader, limits)?, direct: None, held: Vec::new(), start: 0 })
+        let window = Window::default();
+        let reader = decompress(reader, limits, &window)?;
+        Ok(Self::Stream { reader, direct: None, held: Vec::new(), start: 0, window })
     }
 
     /// Returns a reader of all bytes.
@@ -415,8 +420,9 @@ impl Bytes {
 
     /// Holds the data of a file of the current sample.
     fn take(&mut self, data: &Range<u64>, limits: &Limits) -> Result<()> {
-        let Self::Stream { reader, held, start, .. } = self else { return Ok(()) };
-        let (found, limit) = (data.end - *start, limits.held.min(limits.payload));
+        let Self::Stream { reader, held, start, window, .. } = self else { return Ok(()) };
+        let limit = limits.held.min(limits.payload).saturating_sub(window.load(Ordering::Relaxed));
+        let found = data.end - *start;
         if found > limit {
             return Err(ErrorKind::Limit { what: "number of bytes of a sample", found, limit }.into());
         }

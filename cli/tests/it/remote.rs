@@ -525,3 +525,29 @@ fn shards_at_urls_are_divided_by_their_headers() {
         assert!(sample.unwrap().bytes("bin").unwrap() == vec![i; 3 << 20]);
     }
 }
+
+#[test]
+fn a_shard_may_have_a_signature_after_its_name() {
+    let remote = Remote::new();
+    let mut writer = ShardWriter::new(remote.session.path("a-{0..}.tar")).unwrap();
+    writer.write_files("0001", [("txt", "one"), ("cls", "7")]).unwrap();
+    let path = writer.finish().unwrap().pop().unwrap().path;
+    for (name, bytes) in [("a.tar", fs::read(&path).unwrap()), ("a.tar.gz", gzip(&fs::read(&path).unwrap()))] {
+        remote.server.put(&format!("/{name}"), bytes);
+        remote.server.change(&format!("/{name}"), |object| object.signature = Some("signature=secret".into()));
+        let url = format!("{}?signature=secret", remote.server.url(&format!("/{name}")));
+        let output = remote.run(&["show", &url, "0001.cls"]);
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert_eq!((text.lines().last(), output.status.code()), (Some("7"), Some(0)), "{text}");
+        let output = remote.run(&["convert", &url, "unpacked"]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(fs::read_to_string(remote.session.path("unpacked/0001.txt")).unwrap(), "one");
+        fs::remove_dir_all(remote.session.path("unpacked")).unwrap();
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}

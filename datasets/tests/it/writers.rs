@@ -246,4 +246,17 @@ fn windows_of_zstd_are_bounded() {
     // It is held, as samples are.
     let error = Shard::with_limits(shard.location(), held(1 << 20)).unwrap().next().unwrap().unwrap_err();
     assert!(error.to_string().ends_with("is 134217728, but the limit is 1048576 (at byte 0)"), "{error}");
+    // Together with a sample.
+    let tar = archive(&[file("1.txt", vec![1; 100_000])]);
+    let raw = |block: &[u8]| {
+        // The last block of a frame has the lowest bit.
+        let header = u32::try_from(block.len()).unwrap() << 3 | 1;
+        [b"\x28\xb5\x2f\xfd\x00\x50", &header.to_le_bytes()[..3], block].concat()
+    };
+    let frames: Vec<u8> = tar.chunks(65_536).flat_map(raw).collect();
+    let shard = ShardFile::named("a.tar.zst", &frames);
+    for (limit, found) in [(1 << 20, None), (1_100_000, None), (1 << 21, Some("1"))] {
+        let sample = Shard::with_limits(shard.location(), held(limit)).unwrap().next().unwrap();
+        assert_eq!(sample.ok().map(|sample| sample.key).as_deref(), found, "{limit}");
+    }
 }
