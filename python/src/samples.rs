@@ -292,7 +292,8 @@ fn is_of_sample(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py)
 }
 
-fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
+/// Shows warnings about shards.
+pub fn warn(py: Python<'_>, warnings: &[String]) -> PyResult<()> {
     warnings.iter().try_for_each(|text| {
         let text = std::ffi::CString::new(text.replace('\0', "\\0")).expect("it has no NUL");
         PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)

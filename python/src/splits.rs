@@ -13,6 +13,7 @@ use tensorfile_datasets::{Batch, Column, Error};
 
 use crate::arrays::{NamedArray, NamedArrays};
 use crate::errors::shard_exception;
+use crate::samples::warn;
 
 /// Return splits of files as JSON, by bytes or by count; `tensorfile.ray` plans with it.
 #[pyfunction]
@@ -39,7 +40,9 @@ pub fn plan_splits(
 pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
     let split: Split = serde_json::from_str(split).map_err(from_json)?;
     let columns: Option<Vec<&str>> = columns.as_ref().map(|columns| columns.iter().map(String::as_str).collect());
-    let rows = py.detach(|| split.read_columns(columns.as_deref())).map_err(|error| shard_exception(&error))?;
+    let read = py.detach(|| split.read_with_warnings(columns.as_deref())).map_err(|error| shard_exception(&error))?;
+    let (rows, warnings) = read;
+    warn(py, &warnings.iter().map(ToString::to_string).collect::<Vec<_>>())?;
     let found = PyDict::new(py);
     let is_chosen = |name: &str| columns.as_ref().is_none_or(|columns| columns.contains(&name));
     match rows {
@@ -75,7 +78,18 @@ fn set_samples(found: &Bound<'_, PyDict>, batch: Batch) -> PyResult<()> {
             }
         }
     }
-    batch.metadata.into_iter().try_for_each(|(name, texts)| found.set_item(name, texts))
+    for (name, texts) in batch.metadata {
+        // A name may be that of a tensor in some samples, and of text in others.
+        let Some(values) = found.get_item(&name)? else {
+            found.set_item(name, texts)?;
+            continue;
+        };
+        let values = values.cast_into::<PyList>()?;
+        for (i, text) in texts.into_iter().enumerate().filter(|(_, text)| text.is_some()) {
+            values.set_item(i, text)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns the bytes of a blob, or dtype, shape and bytes of a tensor.
@@ -152,7 +166,9 @@ pub fn convert_split(py: Python<'_>, split: &str, folder: PathBuf, format: &str)
         writer.copy(&split)?;
         writer.finish()
     });
-    serde_json::to_string(&part.map_err(|error| shard_exception(&error))?).map_err(from_json)
+    let part = part.map_err(|error| shard_exception(&error))?;
+    warn(py, &part.warnings)?;
+    serde_json::to_string(&part).map_err(from_json)
 }
 
 /// Write the index of all parts, given as JSON, and return its path, the files, the rows and the bytes.

@@ -11,7 +11,8 @@ when it is complete, and the same bytes whoever wrote it; the index is written a
 The files are in a folder that all machines share, or at a URL such as `s3://bucket/folder` if the package is built with the
 feature `cloud` of its crates.
 
-A row of a shard is a sample: `__key__`, and a column for each tensor and text. A row of any other file is a tensor: `path`,
+A row of a shard is a sample: `__key__`, and a column for each tensor and text. Arrays of bf16 and 8-bit floats keep their
+dtypes, those of the package `ml_dtypes`, as Python objects. A row of any other file is a tensor: `path`,
 `name`, `dtype`, `shape` and `data`, its bytes; `array` makes an array of them. Rows also have `__split__`, which `write`
 needs.
 
@@ -212,7 +213,9 @@ def listed(values):
 
 def as_column(column):
     if isinstance(column, tuple):
-        return as_array(*column)
+        found = as_array(*column)
+        # Ray makes lists of numbers of an array whose dtype Arrow lacks. It keeps arrays that are objects.
+        return listed([numpy.asarray(value) for value in found]) if column[0] in _arrays.ML_DTYPES else found
     return listed([as_array(*value) if isinstance(value, tuple) else value for value in column])
 
 

@@ -111,6 +111,26 @@ def test_columns_that_samples_lack_are_none(cluster, folder):
     assert sorted(members) == sorted(arrays + [f"{i}.note.txt" for i in range(8)])
 
 
+def test_samples_keep_names_and_dtypes(cluster, folder):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    webdataset = pytest.importorskip("webdataset")
+    half = np.arange(4).reshape(2, 2).astype(ml_dtypes.bfloat16)
+    tensorfile.save("half.safetensors", {"h": half, "e": half.astype(ml_dtypes.float8_e4m3fn)})
+    tensors = pathlib.Path("half.safetensors").read_bytes()
+    with webdataset.TarWriter("in-0.tar") as out:
+        for i in range(4):
+            files = {"w.safetensors": tensors, "x.npy": np.full(2, i), "x.json": {"i": i}, "jpg": b"raw", "jpg.cls": i}
+            out.write({"__key__": f"{i}", **{name: files[name] for name in files}, **({"y.npy": np.ones(1)} if i else {"y.txt": "text"})})
+    dataset = tensorfile.ray.read("in-0.tar")
+    rows = sorted(dataset.take_all(), key=lambda row: row["__key__"])
+    for i, row in enumerate(rows):
+        assert row["w.h"].dtype == half.dtype and (row["w.h"] == half).all()
+        assert row["w.e"].dtype == ml_dtypes.float8_e4m3fn and (row["w.e"].astype("f4") == half.astype("f4")).all()
+        assert row["x.npy"].tolist() == [i, i] and json.loads(row["x.json"]) == {"i": i}
+        assert (row["jpg"], row["jpg.cls"]) == (b"raw", i)
+        assert row["y"].tolist() == [1] if i else row["y"] == "text"
+
+
 def test_rows_of_files_are_tensors(cluster, folder):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     tensorfile.save("a.safetensors", {"w": np.eye(2), "half": np.ones(3, ml_dtypes.bfloat16)})

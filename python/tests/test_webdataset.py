@@ -386,3 +386,43 @@ def test_equals_pythons_webdataset(shards):
         assert their["__key__"] == our["__key__"] and their["cls"] == our["cls"] and their["json"] == our["json"]
         assert (their["image.ten"][0] == our["image"]).all() and (their["mask.npy"] == our["mask"]).all()
         assert their["caption.txt"] == our["caption"] and (their["pair.npz"]["left"] == our["pair.left"]).all()
+
+
+def test_every_file_is_there_as_in_pythons_webdataset(tmp_path):
+    webdataset = pytest.importorskip("webdataset")
+    random = np.random.default_rng(42)
+    names = ["", "x", "x.npy", "x.json", "y", "info", "y.cls"]
+    contents = {
+        "npy": npy(np.arange(3)),
+        "json": b'{"a": 1}',
+        "txt": b"text",
+        "cls": b"3",
+        "jpg": b"\xff\xd8",
+        "bin": b"\0\1",
+        "json.gz": gzip.compress(b"[1]"),
+        "npy.gz": gzip.compress(npy(np.ones(2))),
+    }
+    extensions = [f"{name}.{kind}".lstrip(".") for name in names for kind in contents]
+    samples = []
+    for i in range(300):
+        chosen = random.choice(extensions, size=random.integers(1, 9), replace=False)
+        samples.append((f"{i:04}", {name: next(contents[kind] for kind in sorted(contents, key=len, reverse=True) if f".{name}".endswith(f".{kind}")) for name in chosen}))
+    write(tmp_path / "a.tar", samples)
+    # Its decoder of images needs another package.
+    decoded = webdataset.WebDataset(str(tmp_path / "a.tar"), shardshuffle=False).decode(only=["npy", "json", "txt", "cls", "gz"])
+    theirs, ours = list(decoded), list(tensorfile.webdataset(str(tmp_path / "a.tar")))
+    assert len(theirs) == len(ours) == len(samples)
+    raw = webdataset.WebDataset(str(tmp_path / "a.tar"), shardshuffle=False)
+    for (key, files), their, bare, our in zip(samples, theirs, raw, ours):
+        assert our.pop("__key__") == key == bare["__key__"]
+        our.pop("__url__")
+        assert len(our) == len(files), (sorted(our), sorted(files))
+        for name in files:
+            # Its own name, unless another file has it, or that name is the extension of one.
+            plain = name.removesuffix(".gz") if name.endswith(("json.gz", "npy.gz")) else name
+            short, _, last = plain.rpartition(".")
+            short = plain if last in ("jpg", "bin") or not short else short
+            found = our[name] if name in our else our[short]
+            expected = their[name] if not isinstance(their[name], bytes) or last in ("jpg", "bin") else None
+            if expected is not None:
+                assert np.array_equal(found, expected) if isinstance(expected, np.ndarray) else found == expected, (name, found)
