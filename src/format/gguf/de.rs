@@ -7,7 +7,7 @@ use indexmap::IndexMap;
 
 use super::header::{self, Beginning};
 use super::metadata::{self, HeaderMetadata, bad_number, check_limit};
-use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, MetadataChanges, Rewritten, TypedEntry};
 use crate::read::{Codec, Cursor, Index, IndexReader, trailing_bytes};
@@ -183,11 +183,47 @@ fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut In
     if let Some(part) = &part {
         warnings.push(part_warning(part, index.pushed()));
     }
+    warnings.extend(set_model_shapes(index, &entries));
     let trailing = trailing_bytes(end.max(data), len);
     warnings.extend(trailing.filter(|_| padded(end, alignment).is_none_or(|end| len > Some(end))));
     let version = if is_big_endian { format!("{version}, big-endian") } else { version.to_string() };
     let metadata = FileMetadata { version: Some(version), entries, warnings, ..FileMetadata::default() };
     Ok(FileHeader { metadata, is_whole, part, is_big_endian, data, alignment, header_end })
+}
+
+/// Gives tensors the shapes of the model, where the metadata states others than those stored. ComfyUI's converter folds
+/// tensors whose rows are not whole blocks, and its loader unfolds them. Returns a warning about the first that cannot have
+/// the stated shape.
+fn set_model_shapes(index: &mut Index, entries: &IndexMap<String, String>) -> Option<Warning> {
+    if !entries.keys().any(|key| key.starts_with(header::MODEL_SHAPE)) {
+        return None;
+    }
+    let mut warning = None;
+    for i in 0..index.pushed() {
+        let name = index.name(i);
+        let Some(text) = entries.get(&format!("{}{name}", header::MODEL_SHAPE)) else { continue };
+        let stored = index.entry(i).info();
+        let dims = text.trim().strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+        let shape: Option<Shape> = dims.and_then(|dims| dims.split(',').map(|dim| dim.trim().parse().ok()).collect());
+        let stated = shape.map(|shape| TensorInfo { shape, ..stored.clone() }).filter(|stated| {
+            let is_same = stated.shape.elements() == stored.shape.elements();
+            // Another shape could not be written again.
+            is_same && stated.shape.rank() <= header::MAX_RANK && header::has_whole_rows(stated)
+        });
+        match stated {
+            Some(stated) => index.entries_mut().set_info(i, stated),
+            None if warning.is_none() => {
+                let text = format!(
+                    "`{}` is stored as {stored}, but the metadata says that the shape of the model is {}",
+                    Short(name),
+                    Short(text)
+                );
+                warning = Some(Warning::new(WarningKind::Metadata, text).in_tensor(name));
+            }
+            None => {}
+        }
+    }
+    warning
 }
 
 fn part_warning(part: &FilePart, tensors: usize) -> Warning {

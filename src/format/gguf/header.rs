@@ -66,6 +66,9 @@ pub(super) const MAX_LONG_NAME: usize = 127;
 /// The most parts of a model: their number has 16 bits.
 pub(super) const MAX_PARTS: u64 = u16::MAX as u64;
 
+/// The beginning of the keys in which ComfyUI-GGUF states the shape that a tensor has in the model.
+pub(super) const MODEL_SHAPE: &str = "comfy.gguf.orig_shape.";
+
 /// The highest rank in ggml.
 pub(super) const MAX_RANK: usize = 4;
 

@@ -67,6 +67,13 @@
 //! among [`FileMetadata::entries`](crate::model::FileMetadata::entries), so that copies do not claim to be a part.
 //! [Saved shards](crate::SaveOptions::max_shard_bytes) have them.
 //!
+//! # Shapes of the model
+//!
+//! ComfyUI-GGUF stores tensors whose rows are not whole blocks in another shape, and states that of the model in
+//! `comfy.gguf.orig_shape.NAME`. Such a tensor has the shape of the model, as in ComfyUI. If it cannot have it, because the
+//! number of elements differs or rows would not be whole blocks, it keeps the stored shape, with a
+//! [warning](crate::report::WarningKind::Metadata).
+//!
 //! # Limits
 //!
 //! Ranks up to 4 are written, and any are read. Tensors cannot share bytes: tied ones are stored once for each name.

@@ -540,3 +540,34 @@ impl tensorfile::model::TensorSink for Collect<'_> {
         Ok(())
     }
 }
+
+/// `first.weight` is stored as [6, 16], and `second.weight` as it is.
+#[test]
+fn tensors_have_the_shapes_of_the_model() {
+    let bytes = std::fs::read(root().join("tests/fixtures/cases/gguf-orig-shape/comfy.gguf")).unwrap();
+    let file = File::from_bytes(bytes.clone()).unwrap();
+    let numbers: Vec<f32> = (0..96_u8).map(f32::from).collect();
+    assert_eq!(file.tensor("first.weight").unwrap(), Tensor::from_slice(&numbers, [24, 4]).unwrap());
+    assert_eq!(file.get("second.weight").unwrap().info().to_string(), "f16[2, 2]");
+    assert!(file.warnings().unwrap().is_empty());
+    let key = "comfy.gguf.orig_shape.first.weight";
+    let copy = gguf::FORMAT.to_vec(&file, &WriteOptions::new().metadata(file.metadata().unwrap().entries)).unwrap();
+    let copy = File::from_bytes(copy).unwrap();
+    assert_eq!(copy.get("first.weight").unwrap().info().to_string(), "f32[24, 4]");
+    assert_eq!(copy.metadata().unwrap().entries[key], "[24, 4]");
+
+    // Another number of elements, and a negative one.
+    let at = bytes.windows(key.len()).position(|bytes| bytes == key.as_bytes()).unwrap() + key.len() + 16;
+    assert_eq!(bytes[at..at + 4], 24_u32.to_le_bytes());
+    for (dim, text) in [(25_i32, "[25, 4]"), (-24, "[-24, 4]")] {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&dim.to_le_bytes());
+        let file = File::from_bytes(bytes).unwrap();
+        assert_eq!(file.get("first.weight").unwrap().info().to_string(), "f32[6, 16]");
+        let warnings = file.warnings().unwrap();
+        let expected = format!(
+            "`first.weight` is stored as f32[6, 16], but the metadata says that the shape of the model is {text}"
+        );
+        assert_eq!((warnings.len(), warnings[0].kind, &*warnings[0].text), (1, WarningKind::Metadata, &*expected));
+    }
+}

@@ -17,6 +17,7 @@ mod lists_of_names;
 mod npy;
 #[cfg(feature = "npz")]
 mod npz;
+mod others;
 #[cfg(feature = "ptd")]
 mod ptd;
 #[cfg(feature = "pytorch")]
