@@ -24,6 +24,7 @@ use crate::errors::to_exception;
 use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
 use crate::scalars::{buffer_format, dlpack_code};
 use crate::streams::{self, Source};
+use crate::values;
 
 /// Open a tensor file: read its index, and no tensor.
 ///
@@ -329,6 +330,13 @@ impl PyFile {
     fn _warnings(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, Option<String>, String)>> {
         let warnings = detach(py, &self.get()?, File::warnings)?;
         Ok(warnings.into_iter().map(|warning| (warning.kind.name(), warning.tensor, warning.text)).collect())
+    }
+
+    /// Return the values of a checkpoint of PyTorch, each after those in it, as pairs of a kind and what it takes to make one;
+    /// `None` for other formats.
+    fn _values<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<values::Made<'py>>>> {
+        let tree = detach(py, &self.get()?, File::value_tree)?;
+        tree.map(|tree| tree.nodes().iter().map(|node| values::to_python(py, node)).collect()).transpose()
     }
 
     /// The name of the format.

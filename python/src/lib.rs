@@ -9,6 +9,7 @@
 //! - [`streams`]: file objects of Python as readers and writers.
 //! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
+//! - [`values`]: values of checkpoints.
 //! - [`errors`]: errors as exceptions.
 //! - [`samples`]: samples of WebDataset shards.
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
@@ -27,6 +28,7 @@ mod save;
 mod scalars;
 mod splits;
 mod streams;
+mod values;
 
 use pyo3::prelude::*;
 

@@ -11,8 +11,11 @@ mode of the umask.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -97,15 +100,27 @@ def load_file(filename: Path, device: str | int = "cpu", *, backend: str = "mmap
 
 
 def load(
-    f: Any, map_location: Any = None, *, weights_only: bool = True, mmap: bool = True
-) -> dict[str, torch.Tensor]:
-    """Load what `safetensors.torch.load` and `torch.load` take, into a dict of tensors.
+    f: Any,
+    map_location: Any = None,
+    *,
+    weights_only: bool = True,
+    mmap: bool = False,
+    strict: bool = False,
+) -> Any:
+    """Load what `safetensors.torch.load` and `torch.load` take.
 
     - The bytes of a file, such as a `bytearray` or a `memoryview`.
-    - A path or a file object: `.pt`, `.pth`, `.bin`, `.safetensors` or any other format. The names of nested dicts are
-      joined by dots. Nothing in the file is executed, so `weights_only=False` is refused.
+    - A path or a file object: `.pt`, `.pth`, `.bin`, `.safetensors` or any other format.
 
-    `map_location` is a device. `mmap=False` reads the file instead of mapping it.
+    A checkpoint of PyTorch is what was saved: nested dicts, lists, numbers and texts, with tensors in them, as
+    `load_state_dict` of modules and optimizers takes them. Of other formats it is a dict of tensors.
+
+    Nothing in the file is executed, so `weights_only=False` is refused. What only executing it would make, and tensors that
+    torch does not have, are left out with a warning; with `strict`, they are an error.
+
+    The file is read, so that it may be saved over, as `torch.save` does. With `mmap=True` it is mapped instead: a page is read
+    when it is first used, changes stay in this process, and the file must not be truncated meanwhile. `map_location` is a
+    device.
     """
     if not weights_only:
         raise ValueError("weights_only=False would execute the file, which this function never does; use torch.load")
@@ -118,7 +133,153 @@ def load(
     else:
         file = _tensorfile.open(f, mmap=mmap)
     with file:
-        return _tensors(file, device, mmap)
+        values = file._values()
+        left: list[str] = [text for kind, _, text in file._warnings if kind == "left-out"]
+        strides = {place[0]: place[1] for kind, place in values or () if kind == "tensor"}
+        tensors = _loadable(file, strides, left)
+        if strict and left:
+            raise _tensorfile.MismatchError(f"{file.path or 'the file'}: {'; '.join(left)}")
+        for text in left:
+            warnings.warn(f"{file.path or 'the file'}: {text}", stacklevel=2)
+        found = _read_all(tensors, strides, device, mmap, shares=values is not None)
+        if values is not None:
+            return _made(values, found)
+        return {name: found[i] for i, name in enumerate(file.keys()) if i in found}
+
+
+def _loadable(file: _tensorfile.File, strides: Mapping[int, Any], left: list[str]) -> dict[int, _tensorfile.Tensor]:
+    """Return the tensors that torch has, by their positions, and add the others to what is left out."""
+    found = {}
+    for position, tensor in enumerate(file.values()):
+        try:
+            _dtype(tensor, strides.get(position))
+            found[position] = tensor
+        except TypeError as error:
+            left.append(str(error))
+    return found
+
+
+def _read_all(
+    tensors: Mapping[int, _tensorfile.Tensor], strides: Mapping[int, Any], device: Any, mmap: bool, shares: bool
+) -> dict[int, torch.Tensor]:
+    """Read tensors of one file together. Those that have bytes in common have them in memory too, as in what was saved."""
+    found: dict[int, torch.Tensor] = {}
+    memory: dict[int, torch.Tensor] = {}
+    for position, tensor in tensors.items():
+        mapped = _mapped(tensor, strides.get(position)) if mmap else None
+        if mapped is not None:
+            found[position] = mapped
+    rest = [(position, tensor) for position, tensor in tensors.items() if position not in found]
+    shared = [(position, tensor) for position, tensor in rest if shares and _is_plain(tensor)]
+    # Storages, each the bytes that some tensors have together.
+    storages: list[tuple[int, int, list[int]]] = []
+    for position, tensor in sorted(shared, key=lambda pair: (pair[1].offset, -pair[1].nbytes)):
+        start, end = tensor.offset, tensor.offset + tensor.nbytes
+        if storages and start < storages[-1][1]:
+            first, last, members = storages[-1]
+            if (start - first) % _dtype(tensor, strides.get(position)).itemsize == 0:
+                storages[-1] = (first, max(last, end), [*members, position])
+                continue
+        storages.append((start, end, [position]))
+    # The bytes of a storage that are read: one tensor at a time fills a part that no other has filled.
+    turns: list[tuple[list[_tensorfile.Tensor], list[Any]]] = []
+    for start, end, members in storages:
+        flat = torch.empty(end - start, dtype=torch.uint8)
+        filled, turn = start, 0
+        for position in members:
+            tensor = tensors[position]
+            memory[position] = flat[tensor.offset - start :][: tensor.nbytes]
+            if tensor.offset + tensor.nbytes > filled:
+                if turn == len(turns):
+                    turns.append(([], []))
+                turns[turn][0].append(tensor)
+                turns[turn][1].append(memory[position].numpy())
+                filled, turn = tensor.offset + tensor.nbytes, turn + 1
+    for position, tensor in rest:
+        if position not in memory:
+            memory[position] = torch.empty(tensor.nbytes, dtype=torch.uint8)
+            if not turns:
+                turns.append(([], []))
+            turns[0][0].append(tensor)
+            turns[0][1].append(memory[position].numpy())
+    for part, buffers in turns:
+        _tensorfile.read_tensors(part, buffers)
+    for position, tensor in rest:
+        own = strides.get(position)
+        found[position] = _shaped(memory[position], _dtype(tensor, own), tensor, own)
+    return {position: _to(tensor, device) for position, tensor in found.items()}
+
+
+def _is_plain(tensor: _tensorfile.Tensor) -> bool:
+    """Return whether the bytes of a tensor are those at its offset in one file."""
+    return not (tensor.is_encoded or tensor.is_sparse or tensor.dtype == "bool" or tensor.nbytes == 0)
+
+
+def _made(values: list[tuple[str, Any]], tensors: Mapping[int, torch.Tensor]) -> Any:
+    """Make the values of a checkpoint, each after those in it. What is left out is in no dict, and `None` in a list."""
+    made: list[Any] = []
+    # Stands for a value that is left out.
+    left = object()
+
+    def items(places: list[int]) -> list[Any]:
+        return [None if made[place] is left else made[place] for place in places]
+
+    for kind, of in values:
+        value: Any = left
+        if kind == "value":
+            value = of
+        elif kind == "tensor":
+            position, _, is_array = of
+            if position in tensors:
+                value = tensors[position].numpy() if is_array else tensors[position]
+        elif kind == "dict":
+            pairs, attributes = of
+            value = {} if attributes is None else OrderedDict()
+            for key, item in pairs:
+                if made[item] is not left and made[key] is not left:
+                    with contextlib.suppress(TypeError):
+                        value[made[key]] = made[item]
+            for name, item in (made[attributes] if attributes is not None else {}).items():
+                if isinstance(name, str) and not name.startswith("__"):
+                    # Such as the versions of modules, which `load_state_dict` looks at.
+                    setattr(value, name, item)
+        elif kind == "list":
+            value = items(of)
+        elif kind == "tuple":
+            value = tuple(items(of))
+        elif kind == "size":
+            value = torch.Size(items(of))
+        elif kind in ("set", "frozenset"):
+            with contextlib.suppress(TypeError):
+                value = (set if kind == "set" else frozenset)(items(of))
+        elif kind == "torch":
+            value = getattr(torch, of, left)
+        elif kind == "device":
+            with contextlib.suppress(RuntimeError, TypeError):
+                value = torch.device(*items(of))
+        elif kind == "long":
+            value = int.from_bytes(of, "little", signed=True)
+        elif kind == "digits":
+            with contextlib.suppress(ValueError):
+                value = int(of.rstrip("L"))
+        elif kind in ("numpy_dtype", "numpy_scalar"):
+            value = _of_numpy(kind, of, left)
+        elif kind == "object" and of[1]:
+            value = {name: tensors[position] for name, position in of[1] if position in tensors}
+        made.append(value)
+    whole = made[-1] if made else {}
+    return {} if whole is left else whole
+
+
+def _of_numpy(kind: str, of: Any, left: Any) -> Any:
+    import numpy as np
+
+    try:
+        if kind == "numpy_dtype":
+            return np.dtype(of)
+        return np.frombuffer(of[1], of[0])[0]
+    except (TypeError, ValueError, IndexError):
+        return left
 
 
 def save_model(
@@ -282,16 +443,23 @@ def _owned(tensors: list[_tensorfile.Tensor]) -> list[torch.Tensor]:
     return [_shaped(flat, dtype, tensor) for flat, dtype, tensor in zip(memory, dtypes, tensors)]
 
 
-def _mapped(tensor: _tensorfile.Tensor) -> torch.Tensor | None:
+def _mapped(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor | None:
     """Return a tensor of the private mapping of the file, if the file has its elements as they are in memory."""
-    dtype = _dtype(tensor)
+    dtype = _dtype(tensor, strides)
     if tensor.is_sparse or tensor.nbytes == 0 or tensor.offset % dtype.itemsize:
         return None
     memory = tensor._private(False)
-    return None if memory is None else _shaped(torch.frombuffer(memory, dtype=torch.uint8), dtype, tensor)
+    return None if memory is None else _shaped(torch.frombuffer(memory, dtype=torch.uint8), dtype, tensor, strides)
 
 
-def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:
+# Dtypes that only torch has, as checkpoints name them.
+_UNKNOWN = {"torch.complex32": "complex32"}
+
+
+def _dtype(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.dtype:
+    """Return the dtype in torch. `strides` are those of a tensor of an unknown dtype, if they are known."""
+    if tensor.is_unknown and strides is not None and tensor.dtype in _UNKNOWN:
+        return getattr(torch, _UNKNOWN[tensor.dtype])
     if tensor.is_unknown:
         raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {tensor.dtype}; `data` has its bytes")
     name = _DTYPES.get(tensor.dtype, "uint8")
@@ -301,11 +469,13 @@ def _dtype(tensor: _tensorfile.Tensor) -> torch.dtype:
     return dtype
 
 
-def _shaped(flat: torch.Tensor, dtype: torch.dtype, tensor: _tensorfile.Tensor) -> torch.Tensor:
+def _shaped(flat: torch.Tensor, dtype: torch.dtype, tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor:
     """Return the bytes of a tensor in its dtype, shape and strides."""
     if tensor.is_sparse:
         indices, values = _arrays.split_coo(flat.numpy(), tensor)
         return torch.sparse_coo_tensor(torch.from_numpy(indices), torch.from_numpy(values), tensor.shape)
+    if tensor.is_unknown:
+        return flat.view(dtype).as_strided(tensor.shape, strides, flat.storage_offset() // dtype.itemsize)
     found = flat.view(dtype)
     if tensor.strides is None:
         return found.reshape(_arrays.packed_shape(tensor.shape, tensor.nbytes))

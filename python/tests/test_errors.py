@@ -65,7 +65,7 @@ def read_all(content, format):
     """Use all of a file in memory, which may be damaged."""
     try:
         file = tf.open_bytes(content, format=format)
-        str(file), file.metadata(), file.warnings
+        str(file), file.metadata(), file.warnings, file._values()
         for tensor in file.values():
             repr(tensor), tensor.strides
             for use in (lambda: tensor.data), (lambda: np.asarray(tensor)), (lambda: tensor[...]), tensor.numpy, tensor.coo:

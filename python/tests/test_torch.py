@@ -109,9 +109,94 @@ def test_checkpoints_of_torch(tensors):
             same(load(name, map_location=torch.device("cpu"), weights_only=True), tensors)
     nested = {"epoch": 3, "model": Nested().state_dict()}
     torch.save(nested, "model.pt")
-    found = load("model.pt")
-    assert set(found) == {"model.a.weight", "model.a.bias", "model.b.weight", "model.b.bias"}
-    assert found["model.a.weight"].data_ptr() == found["model.b.weight"].data_ptr()
+    for mmap in False, True:
+        found = load("model.pt", mmap=mmap)
+        assert found.keys() == {"epoch", "model"} and found["epoch"] == 3
+        same(found["model"], nested["model"])
+        assert found["model"]["a.weight"].data_ptr() == found["model"]["b.weight"].data_ptr()
+
+
+def complex_half(*shape):
+    count = 1
+    for dim in shape:
+        count *= dim
+    return torch.complex(torch.arange(count, dtype=torch.float32), torch.ones(count)).reshape(shape).to(torch.complex32)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("mmap", [True, False])
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+def test_a_checkpoint_is_what_was_saved(zipped, mmap):
+    def model():
+        return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+
+    first = model()
+    optimizer = torch.optim.AdamW(first.parameters(), lr=1e-3, betas=(0.8, 0.9))
+    first(torch.randn(4, 3)).sum().backward()
+    optimizer.step()
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3)
+    whole = torch.arange(12.0).reshape(3, 4)
+    saved = {
+        "model": first.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "schedule": schedule.state_dict(),
+        "values": (1, 2.5, None, True, "text", b"bytes", 2**80, -(2**70), 1 + 2j, float("inf"), [], {}, "\ud800"),
+        "sets": [{1, 2}, frozenset([3])],
+        "of torch": [torch.float16, torch.device("cpu"), torch.Size([2, 3]), torch.strided],
+        "numpy": [np.float32(1.5), np.arange(3), np.dtype("i4")],
+        "shared": [whole, whole, whole.t(), whole[1:], whole[:, ::2], whole[2, 3]],
+        "complex": [complex_half(2, 3), complex_half(2, 3).t(), complex_half(0)],
+        7: {"a.b": whole, "a": {"b": whole + 1}},
+    }
+    torch.save(saved, "model.pt", _use_new_zipfile_serialization=zipped)
+    found = load("model.pt", mmap=mmap, strict=True)
+    assert list(found) == list(saved)
+    other = model()
+    assert str(other.load_state_dict(found["model"])) == "<All keys matched successfully>"
+    assert found["model"]._metadata == saved["model"]._metadata
+    same(other.state_dict(), saved["model"])
+    again = torch.optim.AdamW(other.parameters(), lr=1)
+    again.load_state_dict(found["optimizer"])
+    assert again.param_groups[0]["lr"] == 1e-3 and again.param_groups[0]["betas"] == (0.8, 0.9)
+    same(again.state_dict()["state"][0], saved["optimizer"]["state"][0])
+    torch.optim.lr_scheduler.StepLR(again, 1).load_state_dict(found["schedule"])
+    assert found["values"] == saved["values"] and [type(value) for value in found["values"]] == [type(value) for value in saved["values"]]
+    assert found["sets"] == saved["sets"] and found["of torch"] == saved["of torch"]
+    scalar, array, dtype = found["numpy"]
+    assert scalar == np.float32(1.5) and type(scalar) is np.float32 and type(array) is np.ndarray and dtype == "i4"
+    for name in "shared", "complex":
+        for one, expected in zip(found[name], saved[name], strict=True):
+            wide = torch.complex64 if name == "complex" else torch.float32
+            assert one.dtype == expected.dtype and one.shape == expected.shape
+            assert torch.equal(one.to(wide), expected.to(wide)) and one.stride() == expected.stride() or one.stride() == one.contiguous().stride()
+    assert found[7]["a.b"].sum() + 12 == found[7]["a"]["b"].sum()
+    if not mmap:
+        # A change of one is a change of the other, as in what was saved.
+        found["shared"][0][1, 0] = 100
+        assert found["shared"][2][0, 1] == found["shared"][3][0, 0] == found["shared"][1][1, 0] == 100
+        assert found[7]["a.b"][1, 0] == 100
+
+
+def test_what_a_checkpoint_has_besides():
+    import argparse
+
+    torch.save({"w": torch.ones(2), "args": argparse.Namespace(lr=1), "list": [argparse.Namespace(), 2]}, "model.pt")
+    with pytest.warns(UserWarning, match="model.pt: `args` and 1 other are left out: `argparse.Namespace`|`args`.*`argparse.Namespace`"):
+        found = load("model.pt")
+    assert found.keys() == {"w", "list"} and found["list"] == [None, 2] and found["w"].tolist() == [1, 1]
+    with pytest.raises(tensorfile.MismatchError, match="model.pt: .*argparse.Namespace"):
+        load("model.pt", strict=True)
+    # A whole module has the names of its state dict.
+    model = Nested()
+    torch.save({"net": model}, "model.pt")
+    with pytest.warns(UserWarning, match="only the tensors are read"):
+        same(load("model.pt")["net"], model.state_dict())
+    torch.save({"w": torch.ones(2), "sparse": torch.eye(2).to_sparse()}, "model.pt")
+    with pytest.warns(UserWarning, match="tensor `sparse` has the unknown dtype torch.float32 .sparse_coo."):
+        assert load("model.pt").keys() == {"w"}
+    for whole in torch.arange(3), [torch.arange(3)], (1, 2), "text":
+        torch.save(whole, "model.pt")
+        assert str(load("model.pt")) == str(whole)
 
 
 def test_nothing_is_executed():

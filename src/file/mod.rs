@@ -47,7 +47,7 @@ use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
     FieldAttrs, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink,
-    Tensors, node_of, put,
+    Tensors, ValueTree, node_of, put,
 };
 use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount, Section};
@@ -295,6 +295,30 @@ impl File {
             metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
         }
         Ok(metadata)
+    }
+
+    /// Returns the whole value of a PyTorch checkpoint, as the program that saved it had it: containers, numbers and texts, in
+    /// which tensors are their [positions](Self::nth). `None` for other formats, and for a folder of several files.
+    ///
+    /// ```
+    /// use tensorfile::File;
+    /// use tensorfile::model::ValueNode;
+    ///
+    /// // What `torch.save({"lr": 0.5}, …)` writes in the older form.
+    /// let file = b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.\x80\x02}q\x00.\
+    ///     \x80\x02}q\x00X\x02\x00\x00\x00lrq\x01G?\xe0\x00\x00\x00\x00\x00\x00s.\x80\x02]q\x00.";
+    /// let tree = File::from_bytes(file)?.value_tree()?.expect("it is a checkpoint");
+    /// let [ValueNode::Text(key), ValueNode::Float(rate), ValueNode::Dict(..)] = tree.nodes() else { panic!() };
+    /// assert_eq!((&key[..], *rate), (&b"lr"[..], 0.5));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn value_tree(&self) -> Result<Option<ValueTree>> {
+        let Some(read) = self.format.value_tree.filter(|_| self.storage.part(0).is_none()) else { return Ok(None) };
+        read(&mut FileReader::with_metadata(&self.storage), &self.limits).map(Some).map_err(|error| self.place(error))
     }
 
     /// Compares the checksums of all parts of the file not belonging to a single tensor, such as the pickle of a

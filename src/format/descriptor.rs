@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use crate::error::Result;
 use crate::limits::Limits;
 use crate::model::{
-    FileMetadata, FormatSpec, MetadataChanges, Rewritten, TensorRecord, TensorSink, Tensors, TypedEntry,
+    FileMetadata, FormatSpec, MetadataChanges, Rewritten, TensorRecord, TensorSink, Tensors, TypedEntry, ValueTree,
 };
 use crate::read::{IndexReader, ReadSmall, Reading};
 use crate::storage::ReadAt;
@@ -35,6 +35,7 @@ pub struct Format {
     pub(crate) metadata: MetadataFunctions,
     pub(crate) looks_like: Option<fn(&mut dyn ReadAt) -> bool>,
     pub(crate) check_others: Option<CheckOthers>,
+    pub(crate) value_tree: Option<ReadValueTree>,
 }
 
 /// How metadata is read with its types, and changed.
@@ -49,6 +50,9 @@ pub(crate) type ReadTyped = fn(&mut dyn ReadAt, &Limits) -> Result<Vec<TypedEntr
 
 /// A format's function for comparing the checksums of everything except tensors, which start at the given offsets.
 pub(crate) type CheckOthers = fn(&mut dyn ReadAt, &Limits, &HashSet<u64>) -> Result<()>;
+
+/// A format's function for reading the whole value of a file.
+pub(crate) type ReadValueTree = fn(&mut dyn ReadAt, &Limits) -> Result<ValueTree>;
 
 /// A format's function for making a file with different metadata.
 pub(crate) type Rewrite = fn(&mut dyn ReadAt, &Limits, &MetadataChanges) -> Result<Rewritten>;
@@ -68,6 +72,7 @@ impl Format {
             metadata: MetadataFunctions { read_typed: None, rewrite: None },
             looks_like: None,
             check_others: None,
+            value_tree: None,
         }
     }
 
@@ -99,6 +104,13 @@ impl Format {
     /// Sets the function that compares the checksums of everything except tensors.
     pub(crate) const fn with_checksums(mut self, check: CheckOthers) -> Self {
         self.check_others = Some(check);
+        self
+    }
+
+    /// Sets the function that reads the whole value of a file.
+    #[cfg(feature = "pytorch")]
+    pub(crate) const fn with_value_tree(mut self, read: ReadValueTree) -> Self {
+        self.value_tree = Some(read);
         self
     }
 

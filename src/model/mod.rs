@@ -51,6 +51,7 @@ mod shared;
 mod sizes;
 mod spec;
 mod traits;
+mod value_tree;
 mod values;
 
 pub use borrowed_payloads::BorrowedPayloads;
@@ -80,6 +81,7 @@ pub use spec::{ArrayField, FieldAttrs, TensorSpec};
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile};
 #[doc(hidden)]
 pub use traits::{node_of, put};
+pub use value_tree::{ValueNode, ValueTree};
 
 pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
 pub(crate) use layout_keys::{PART_COUNT, PART_INDEX, PART_TENSORS, SHARDING_INFO, TOTAL};

@@ -193,12 +193,15 @@ impl Machine {
             PickleValue::Tensor(_) | PickleValue::Other(_) => self.with_extra(target, None, Some(state)).map(drop),
             PickleValue::Dict(dict) => {
                 // The versions of modules, present in every `state_dict()`.
-                let is_versions = match state {
-                    PickleValue::Dict(i) => matches!(*self.heap.values(i), [PickleValue::Text(key), _]
-                        if self.heap.text(key) == "_metadata"),
-                    _ => false,
+                let versions = match state {
+                    PickleValue::Dict(i) => match *self.heap.values(i) {
+                        [PickleValue::Text(key), _] if self.heap.text(key) == "_metadata" => Some(i),
+                        _ => None,
+                    },
+                    _ => None,
                 };
-                if !is_versions {
+                self.heap.dict_versions.extend(versions.map(|state| (dict, state)));
+                if versions.is_none() {
                     let parts = self.container(&[PickleValue::Unnamed, state])?;
                     self.heap.dict_attributes.push((dict, parts));
                 }

@@ -9,9 +9,11 @@ use indexmap::IndexMap;
 use super::header::{Function, TensorKind, numpy_dtype};
 use super::python;
 use super::storages::{FoundTensor, Storages, TensorFinder};
+use super::tree::{Holder, Place, Places, Root, tree};
 use super::value::{ByteString, Extra, Heap, HeapSpan, PickleValue, PickledObject, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
+use crate::model::ValueNode;
 use crate::read::Index;
 use crate::tensor::{Dtype, UnknownDtype};
 
@@ -22,6 +24,8 @@ pub(super) struct Checkpoint {
     pub(super) tensors: Index,
     pub(super) metadata: IndexMap<String, String>,
     pub(super) warnings: Vec<Warning>,
+    /// The whole value, if it is wanted.
+    pub(super) tree: Vec<ValueNode>,
 }
 
 /// Stands for a class in warnings.
@@ -35,7 +39,7 @@ const LEAST: u64 = 1 << 20;
 
 /// Returns what is in a value, which may have a name of its own. `file_len` bounds the memory for it, with the limits.
 pub(super) fn collect(
-    (value, name): (PickleValue, Option<&str>),
+    (value, root): (PickleValue, Root<'_>),
     heap: &Heap,
     storages: &Storages,
     file_len: u64,
@@ -44,6 +48,7 @@ pub(super) fn collect(
     // A few bytes of a pickle can name a container again.
     let memory = file_len.saturating_mul(64).saturating_add(LEAST).min(file_len.saturating_add(limits.headers()));
     let steps = file_len.saturating_mul(16).saturating_add(LEAST).min(file_len.saturating_add(limits.headers() / 64));
+    let name = if let Root::Named(name) = root { Some(name) } else { None };
     let mut collector = CheckpointCollector {
         heap,
         finder: TensorFinder { heap, storages, limits },
@@ -56,12 +61,17 @@ pub(super) fn collect(
         objects: 0,
         visits: HashMap::new(),
         dict_attributes: heap.dict_attributes.iter().copied().collect(),
+        places: matches!(root, Root::Tree).then(Places::new),
         left_out: IndexMap::new(),
         more_left_out: 0,
         contents: Checkpoint::default(),
     };
     collector.value(value)?;
     collector.finish();
+    if let Some(places) = &collector.places {
+        let contents = &mut collector.contents;
+        contents.tree = tree(value, heap, &collector.dict_attributes, places, &contents.tensors);
+    }
     Ok(collector.contents)
 }
 
@@ -94,6 +104,8 @@ struct CheckpointCollector<'a> {
     visits: HashMap<u32, u8>,
     /// The last attributes of dicts.
     dict_attributes: HashMap<u32, u32>,
+    /// Where the tensors of values are, if the whole value is wanted.
+    places: Option<Places>,
     /// What is left out: the class and whether it has tensors, with the first name and the number of values.
     left_out: IndexMap<(String, Left), (String, u64)>,
     more_left_out: u64,
@@ -117,6 +129,17 @@ impl CheckpointCollector<'_> {
     const WARNINGS: usize = 16;
 
     fn value(&mut self, value: PickleValue) -> Result<()> {
+        let holder = Holder::of(value).filter(|_| self.places.is_some() && !self.is_in_object());
+        let before = self.contents.tensors.pushed();
+        self.visit(value)?;
+        if let Some((holder, places)) = holder.zip(self.places.as_mut()) {
+            let prefix = self.path.len() + usize::from(self.named > 0);
+            places.entry(holder).or_insert(Place { tensors: before..self.contents.tensors.pushed(), prefix });
+        }
+        Ok(())
+    }
+
+    fn visit(&mut self, value: PickleValue) -> Result<()> {
         let heap = self.heap;
         match value {
             PickleValue::Tensor(index) => {

@@ -635,7 +635,7 @@ pub(crate) fn read_object(file: &mut dyn ReadAt, name: &str, item: &Item, limits
     if begin != *ZIP {
         return Ok(ItemContents::Opaque);
     }
-    let Checkpoint { tensors: index, metadata: texts, warnings } = contents(file, range, name, limits)?;
+    let Checkpoint { tensors: index, metadata: texts, warnings, .. } = contents(file, range, name, limits)?;
     let tensor = |i: usize| {
         let (entry, codec) = (index.entry(i), index.entry(i).any_codec().cloned());
         let Range { start, end } = entry.range();

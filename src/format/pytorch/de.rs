@@ -6,10 +6,11 @@ use hashbrown::{HashMap, HashSet};
 use super::collect::{Checkpoint, collect};
 use super::pickle::{Input, read};
 use super::storages::Storages;
+use super::tree::Root;
 use super::value::{Heap, PickleValue, PickledStorage};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
-use crate::model::FileMetadata;
+use crate::model::{FileMetadata, ValueTree};
 use crate::read::{
     Cursor, Index, IndexReader, OtherArchive, ZipContents, check_crc32, check_members, open_zip, place_of,
     trailing_bytes, zip_error,
@@ -37,7 +38,7 @@ impl IndexReader for Reader {
         if std::mem::replace(&mut self.is_read, true) {
             return Ok(false);
         }
-        let (Checkpoint { tensors, metadata, warnings }, version) = read_file(file, limits)?;
+        let (Checkpoint { tensors, metadata, warnings, .. }, version) = read_file(file, Root::Unnamed, limits)?;
         self.metadata = FileMetadata { version, entries: metadata, warnings, ..FileMetadata::default() };
         *index = tensors;
         index.let_names_repeat();
@@ -54,6 +55,12 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     let mut reader = Reader::default();
     reader.read_on(file, limits, &mut Index::default())?;
     Ok(reader.metadata().unwrap_or_default())
+}
+
+/// Reads the whole value of a checkpoint. Its tensors are positions in the index.
+pub(super) fn value_tree(file: &mut dyn ReadAt, limits: &Limits) -> Result<ValueTree> {
+    let (contents, _) = read_file(file, Root::Tree, limits)?;
+    Ok(ValueTree::new(contents.tree))
 }
 
 /// Compares the checksums of all members except tensors.
@@ -96,16 +103,16 @@ fn folder_of_pickle(path: &[u8]) -> Option<&[u8]> {
     path.strip_suffix(DATA).filter(|folder| folder.is_empty() || folder.ends_with(b"/"))
 }
 
-fn read_file(file: &mut dyn ReadAt, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+fn read_file(file: &mut dyn ReadAt, root: Root<'_>, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
     let mut begin = [0; ZIP.len()];
     file.peek_at(0, &mut begin)?;
     if begin == *ZIP {
-        return read_archive(file, None, limits);
+        return read_archive(file, root, limits);
     }
     file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect(KEPT);
     if begin[0] == PICKLE || begin == OLD_MAGIC_NUMBER[..begin.len()] {
-        return read_legacy(file, len, limits);
+        return read_legacy(file, root, len, limits);
     }
     if is_tar(file) {
         let what = "a tar archive, as PyTorch before 0.1.10 wrote them, is not read; load and save it with a newer one";
@@ -170,11 +177,12 @@ impl Member {
 }
 
 /// Reads the value of an archive, which may have a name of its own.
-pub(super) fn read_archive(
+pub(super) fn read_archive<'a>(
     file: &mut dyn ReadAt,
-    name: Option<&str>,
+    name: impl Into<Root<'a>>,
     limits: &Limits,
 ) -> Result<(Checkpoint, Option<String>)> {
+    let name = name.into();
     let (members, begin) = read_members(file, limits)?;
     let len = file.file_len().expect(KEPT);
     let mut pickles = members.iter().filter(|member| folder_of_pickle(member.name.as_bytes()).is_some());
@@ -297,7 +305,12 @@ pub(super) const OLD_MAGIC_NUMBER: &[u8] = b"L119547037146038801333356L\n.";
 /// The second pickle.
 const PROTOCOL: i64 = 1001;
 
-fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Checkpoint, Option<String>)> {
+fn read_legacy(
+    file: &mut dyn ReadAt,
+    root: Root<'_>,
+    len: u64,
+    limits: &Limits,
+) -> Result<(Checkpoint, Option<String>)> {
     let mut input = Input::new(file, 0, len);
     let pickle = |input: &mut Input<'_>| -> Result<(PickleValue, Heap, u64)> {
         let place = input.offset();
@@ -364,7 +377,7 @@ fn read_legacy(file: &mut dyn ReadAt, len: u64, limits: &Limits) -> Result<(Chec
         }
     }
     let mut contents = collect(
-        (value, None),
+        (value, root),
         &heap,
         &Storages { ranges, checksums: HashMap::new(), is_big_endian: false },
         len,

@@ -105,6 +105,7 @@ mod pickle;
 mod python;
 mod storages;
 mod strides;
+mod tree;
 mod value;
 
 use std::io::Read;
@@ -127,6 +128,7 @@ pub const DTYPES: &[Dtype] = &header::DTYPES;
 pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default()), encode)
     .with_metadata(de::metadata)
     .with_checksums(de::check_other_members)
+    .with_value_tree(de::value_tree)
     .with_detection(de::looks_like);
 
 const SPEC: FormatSpec = FormatSpec { embeds_names: false, ..known::PYTORCH.spec(DTYPES) };

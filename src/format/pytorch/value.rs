@@ -126,6 +126,8 @@ pub(super) struct Heap {
     pub(super) arrays: Vec<NumpyArray>,
     /// Dicts with attributes, and the containers of the attributes.
     pub(super) dict_attributes: Vec<(u32, u32)>,
+    /// Dicts of modules, and the dicts with the versions of the modules.
+    pub(super) dict_versions: Vec<(u32, u32)>,
 }
 
 impl Heap {

@@ -4,7 +4,7 @@ use std::fs;
 
 use ndarray::{Array1, Array2, Ix1, Ix2, array};
 use tensorfile::file::Backend;
-use tensorfile::model::TensorData;
+use tensorfile::model::{TensorData, ValueNode};
 use tensorfile::report::WarningKind;
 use tensorfile::{
     Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo,
@@ -1331,4 +1331,86 @@ fn no_bit_of_a_member_is_left_out_of_the_checks() {
         }
     }
     assert!(checked > 500, "{checked} bytes");
+}
+
+/// Returns the names that lead to tensors of a tree, with the positions of the tensors.
+fn named_tensors(nodes: &[ValueNode], node: usize, name: &str, found: &mut Vec<(String, usize)>) {
+    let joined = |part: &str| if name.is_empty() { part.to_owned() } else { format!("{name}.{part}") };
+    let key = |node: usize| match &nodes[node] {
+        ValueNode::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        ValueNode::Int(number) => number.to_string(),
+        other => format!("{other:?}"),
+    };
+    match &nodes[node] {
+        ValueNode::Tensor { position, .. } => found.push((name.to_owned(), *position)),
+        ValueNode::Object(_, tensors) => {
+            found.extend(
+                tensors
+                    .iter()
+                    .map(|(own, position)| (if own.is_empty() { name.to_owned() } else { joined(own) }, *position)),
+            );
+        }
+        ValueNode::Tuple(values) | ValueNode::List(values) | ValueNode::Set(values) => {
+            for (i, value) in values.iter().enumerate() {
+                named_tensors(nodes, *value, &joined(&i.to_string()), found);
+            }
+        }
+        ValueNode::Dict(pairs, _) => {
+            for (own, value) in pairs {
+                named_tensors(nodes, *value, &joined(&key(*own)), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The names of tensors are their places in the tree.
+#[test]
+fn the_tree_of_a_checkpoint_has_the_tensors_of_its_index() {
+    let (mut files, mut tensors) = (0, 0);
+    for path in fs::read_dir(root().join("tests/fixtures/pytorch")).unwrap() {
+        let Ok(file) = File::open(path.unwrap().path()) else { continue };
+        let tree = file.value_tree().unwrap().expect("it is a checkpoint");
+        let nodes = tree.nodes();
+        for (i, node) in nodes.iter().enumerate() {
+            let inner: Vec<usize> = match node {
+                ValueNode::Dict(pairs, attributes) => {
+                    pairs.iter().flat_map(|(key, value)| [*key, *value]).chain(*attributes).collect()
+                }
+                ValueNode::List(values) | ValueNode::Tuple(values) | ValueNode::Set(values) => values.clone(),
+                _ => Vec::new(),
+            };
+            assert!(inner.iter().all(|inner| *inner < i));
+        }
+        let mut found = Vec::new();
+        named_tensors(nodes, nodes.len() - 1, "", &mut found);
+        for (position, tensor) in file.tensors().enumerate() {
+            let names: Vec<&String> =
+                found.iter().filter(|(_, found)| *found == position).map(|(name, _)| name).collect();
+            // Parts of tensors that are not read, attributes, and further names of one container have no place of their own.
+            let is_named = names.iter().any(|name| *name == tensor.name() || file.len() == 1);
+            assert!(names.is_empty() || is_named, "{file:?} {} {names:?}", tensor.name());
+            tensors += usize::from(is_named);
+        }
+        files += 1;
+    }
+    assert!(files > 30 && tensors > 200, "{files} files, {tensors} tensors");
+    let file = File::from_bytes(fixture("checkpoint.pt")).unwrap();
+    let tree = file.value_tree().unwrap().unwrap();
+    let nodes = tree.nodes();
+    let Some(ValueNode::Dict(pairs, None)) = nodes.last() else { panic!() };
+    let value = |name: &str| {
+        let is_it =
+            |(key, _): &&(usize, usize)| matches!(&nodes[*key], ValueNode::Text(text) if **text == *name.as_bytes());
+        &nodes[pairs.iter().find(is_it).unwrap().1]
+    };
+    assert_eq!(*value("epoch"), ValueNode::Int(3));
+    assert_eq!(*value("lr"), ValueNode::Float(0.01));
+    assert_eq!(*value("best"), ValueNode::None);
+    assert_eq!(*value("bytes"), ValueNode::Bytes(b"a\xff"[..].into(), false));
+    assert_eq!(*value("dtype"), ValueNode::Torch("float16".into()));
+    assert!(matches!(value("model"), ValueNode::Dict(_, Some(_))), "the versions of modules");
+    assert!(
+        File::from_bytes(tensorfile::ten::to_vec(&TensorMap::new()).unwrap()).unwrap().value_tree().unwrap().is_none()
+    );
 }
