@@ -7,7 +7,7 @@ use std::ops::{Deref, Range};
 use std::sync::OnceLock;
 
 #[cfg(target_os = "linux")]
-use super::mapping::get_or_make;
+use super::once::get_or_make;
 
 /// An open file on disk.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl DiskFile {
         if !start.is_multiple_of(BLOCK as u64) || blocks == 0 {
             return 0..0;
         }
-        let Some(uncached) = get_or_make(&self.uncached, || Uncached::open(&self.file).ok()) else { return 0..0 };
+        let Some(uncached) = get_or_make(&self.uncached, &|| Uncached::open(&self.file).ok()) else { return 0..0 };
         if uncached.is_cached(start) {
             return 0..0;
         }

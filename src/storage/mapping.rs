@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::disk_file::DiskFile;
+use super::once::get_or_make;
 use super::pool::PooledFile;
 
 /// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
@@ -87,12 +88,12 @@ impl Mapping {
     #[cold]
     #[inline(never)]
     fn map(&self) -> Option<&[u8]> {
-        get_or_make(&self.bytes, || self.map_by(sys::map)).as_deref()
+        get_or_make(&self.bytes, &|| self.map_by(sys::map)).as_deref()
     }
 
     /// Returns a range of a private mapping; `None` if the file cannot be mapped or is shorter.
     pub(super) fn lend(&self, start: u64, len: u64) -> Option<LentBytes> {
-        let mapping = get_or_make(&self.lent, || self.map_by(sys::map_privately).map(Arc::new)).as_ref()?;
+        let mapping = get_or_make(&self.lent, &|| self.map_by(sys::map_privately).map(Arc::new)).as_ref()?;
         let is_inside = start.checked_add(len).is_some_and(|end| end <= self.len);
         let (start, len) = (usize::try_from(start).ok()?, usize::try_from(len).ok()?);
         is_inside.then(|| LentBytes { mapping: Arc::clone(mapping), start, len })
@@ -105,17 +106,6 @@ impl Mapping {
             MappedFile::Pooled(file) => map(&*file.open().ok()?, len),
         }
     }
-}
-
-/// Returns a value, made if it is not there.
-///
-/// The cell is not locked while the value is made, unlike by `get_or_init`: a process that `fork` makes at this moment
-/// would wait for a thread that it does not have. Of two values, one is dropped.
-pub(super) fn get_or_make<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
-    if cell.get().is_none() {
-        let _ = cell.set(make());
-    }
-    cell.get().expect("it was set")
 }
 
 #[cfg(feature = "mmap")]

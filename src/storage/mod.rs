@@ -9,6 +9,7 @@ mod headers;
 mod lock;
 mod mapping;
 mod new_file;
+mod once;
 mod pool;
 mod positioned;
 mod progress;

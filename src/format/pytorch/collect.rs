@@ -9,7 +9,7 @@ use indexmap::IndexMap;
 use super::header::{Function, TensorKind, numpy_dtype};
 use super::python;
 use super::storages::{FoundTensor, Storages, TensorFinder};
-use super::tree::{Holder, Place, Places, Root, tree};
+use super::tree::{Holder, HolderPlace, Places, Root, tree};
 use super::value::{ByteString, Extra, Heap, HeapSpan, PickleValue, PickledObject, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
@@ -134,7 +134,7 @@ impl CheckpointCollector<'_> {
         self.visit(value)?;
         if let Some((holder, places)) = holder.zip(self.places.as_mut()) {
             let prefix = self.path.len() + usize::from(self.named > 0);
-            places.entry(holder).or_insert(Place { tensors: before..self.contents.tensors.pushed(), prefix });
+            places.entry(holder).or_insert(HolderPlace { tensors: before..self.contents.tensors.pushed(), prefix });
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ impl Holder {
 
 /// A value that may be in several others, and takes more than a few bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Shared {
+enum SharedValue {
     Container(u32),
     Holder(Holder),
     Global(u32),
@@ -57,7 +57,7 @@ enum Shared {
     NumpyScalar(u32),
 }
 
-impl Shared {
+impl SharedValue {
     fn of(value: PickleValue) -> Option<Self> {
         match value {
             PickleValue::Global(index) => Some(Self::Global(index)),
@@ -70,13 +70,13 @@ impl Shared {
 
 /// Where the tensors of a value are in the index, and the length of the name of the value in theirs.
 #[derive(Debug, Clone)]
-pub(super) struct Place {
+pub(super) struct HolderPlace {
     pub(super) tensors: Range<usize>,
     pub(super) prefix: usize,
 }
 
 /// The places of values, the first one of those with several names.
-pub(super) type Places = HashMap<Holder, Place>;
+pub(super) type Places = HashMap<Holder, HolderPlace>;
 
 /// Returns the values of a checkpoint, each after those in it.
 pub(super) fn tree(
@@ -112,7 +112,7 @@ struct TreeBuilder<'a> {
     tensors: &'a Index,
     nodes: Vec<ValueNode>,
     /// The nodes of values that may be in several others: a few bytes of a pickle name one again.
-    made: HashMap<Shared, usize>,
+    made: HashMap<SharedValue, usize>,
     /// The bytes of texts, for the same reason.
     spans: HashMap<(u32, u32), Arc<[u8]>>,
     decoded: HashMap<u32, Arc<[u8]>>,
@@ -138,7 +138,7 @@ impl TreeBuilder<'_> {
             },
             value => value.container(),
         };
-        let shared = container.map(Shared::Container).or_else(|| Shared::of(value));
+        let shared = container.map(SharedValue::Container).or_else(|| SharedValue::of(value));
         if let Some(made) = shared.and_then(|shared| self.made.get(&shared)) {
             return *made;
         }
@@ -168,7 +168,7 @@ impl TreeBuilder<'_> {
         };
         self.above.remove(&index);
         let made = self.push(node);
-        self.made.insert(Shared::Container(index), made);
+        self.made.insert(SharedValue::Container(index), made);
         made
     }
 
@@ -251,7 +251,7 @@ impl TreeBuilder<'_> {
         let place = Holder::of(value).and_then(|holder| self.places.get(&holder));
         if let PickleValue::Object(index) = value {
             let class = heap.global_name(heap.objects[index as usize].class);
-            let place = place.cloned().unwrap_or(Place { tensors: 0..0, prefix: 0 });
+            let place = place.cloned().unwrap_or(HolderPlace { tensors: 0..0, prefix: 0 });
             let named = |position| (self.tensors.name(position).get(place.prefix..).unwrap_or("").to_owned(), position);
             return ValueNode::Object(class.into(), place.tensors.map(named).collect());
         }
