@@ -16,13 +16,15 @@
 """
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from ._check import LoadReport, check
 from ._commands import convert, diff, digest, edit, info, report, stats, verify
 from ._errors import SafetensorError
 from ._load import load
 from ._plan import ReadPlan
-from ._safetensors import safe_open
+from ._raw import TensorSpec, deserialize, serialize, serialize_file
+from ._safetensors import TensorMeta, safe_open
 from ._save import save
 from ._tensorfile import (
     FORMATS,
@@ -37,6 +39,19 @@ from ._tensorfile import (
 )
 from ._webdataset import webdataset
 
+if TYPE_CHECKING:
+    from ._prefetch import PrefetchLoader
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is seldom used, and takes long to import."""
+    if name == "PrefetchLoader":
+        from ._prefetch import PrefetchLoader
+
+        return PrefetchLoader
+    raise AttributeError(f"module 'tensorfile' has no attribute '{name}'")
+
+
 Mapping.register(File)  # pyright: ignore[reportAttributeAccessIssue]
 
 __all__ = [
@@ -46,12 +61,16 @@ __all__ = [
     "LimitError",
     "LoadReport",
     "MismatchError",
+    "PrefetchLoader",
     "ReadPlan",
     "SafetensorError",
     "Tensor",
+    "TensorMeta",
+    "TensorSpec",
     "__version__",
     "check",
     "convert",
+    "deserialize",
     "diff",
     "digest",
     "edit",
@@ -62,6 +81,8 @@ __all__ = [
     "report",
     "safe_open",
     "save",
+    "serialize",
+    "serialize_file",
     "stats",
     "verify",
     "webdataset",

@@ -9,6 +9,7 @@ from typing import Any
 
 from . import _tensorfile
 from ._progress import Progress, telling
+from ._raw import TensorSpec
 from ._types import Path, Writer, texts
 
 # Names in files of the dtypes of ml_dtypes and of torch that have no letter in the buffer protocol.
@@ -61,6 +62,8 @@ def save(
 
 def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:
     """Return an object with the buffer protocol or `__dlpack__`, and dtype and shape where they are others."""
+    if isinstance(value, TensorSpec):
+        return value._prepared()
     if isinstance(value, _tensorfile.Tensor):
         if value.is_sparse or value.is_unknown:
             raise TypeError(f"tensor `{name}` is sparse or of an unknown dtype; `convert` copies it")

@@ -17,11 +17,9 @@ VERSIONS = ["0.8.0", "0.9.0rc1"]
 
 PACKAGE = {
     "__init__.py": """
-from tensorfile import SafetensorError, safe_open
-from tensorfile._prefetch import PrefetchLoader
-from tensorfile._safetensors import TensorMeta
+from tensorfile import PrefetchLoader, SafetensorError, TensorMeta, TensorSpec
+from tensorfile import deserialize, safe_open, serialize, serialize_file
 _safe_open_handle = safe_open
-TensorSpec = serialize = serialize_file = deserialize = None
 """,
     "numpy.py": "from tensorfile.numpy import *",
     "torch.py": """
@@ -32,12 +30,9 @@ from tensorfile.torch import storage_ptr, storage_size
 }
 
 # The tests that fail, each with the reason.
-RAW = "`serialize`, `serialize_file` and `TensorSpec` take addresses of memory; they are not offered"
 STRIDED = "tensors in any memory order are saved right, and not refused"
 EXCEPTIONS = {
     "test_simple.py::ErrorsTestCase::test_file_not_found": "the exception has `errno` and `filename`",
-    "test_simple.py::ReadmeTestCase::test_exception": RAW,
-    "test_threadable.py::TestCase::test_serialize_file_releases_gil": RAW,
 }
 ON_CPU = "tensors are also prefetched to the CPU, and for numpy"
 EXCEPTIONS_OF_TORCH = {
