@@ -4,6 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fs, thread};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError, PyTypeError, PyUserWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,6 +34,10 @@ pub struct PySamples {
     /// Tensors are of the type `Tensor`, not arrays of numpy.
     tensors: bool,
     counts: Mutex<Counts>,
+    /// What another process makes it again of: the shards, how errors are taken, the size of the buffer, and the seed.
+    made_of: (Vec<String>, String, usize, u64),
+    /// The process that reads the shards. A forked one would move their positions, which both have.
+    process: u32,
 }
 
 enum Samples {
@@ -183,6 +188,7 @@ impl PySamples {
             _ => OnError::Stop,
         };
         let waits = locations.iter().any(|location| may_wait(location));
+        let made_of = (locations.clone(), errors.to_owned(), shuffle, seed);
         let shards = Shards::from_locations(locations).on_error(on_error);
         let mut samples =
             if shuffle > 0 { Samples::Shuffled(shards.shuffle(shuffle, seed)) } else { Samples::InOrder(shards) };
@@ -195,14 +201,28 @@ impl PySamples {
         }
         let samples = Arc::new(Mutex::new(samples));
         let reader = waits.then(|| Mutex::new(Reader::new(&samples)));
-        Ok(Self { samples, reader, skips: errors == "skip", tensors, counts: Mutex::default() })
+        let (skips, process) = (errors == "skip", std::process::id());
+        Ok(Self { samples, reader, skips, tensors, counts: Mutex::default(), made_of, process })
     }
 
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }
 
+    /// Return how pickle goes on after the last sample, in another process.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (locations, errors, shuffle, seed) = &self.made_of;
+        let arguments = (locations, errors, shuffle, seed, self.state(py)?, self.tensors);
+        (py.import("tensorfile._open")?.getattr("samples")?, arguments).into_bound_py_any(py)
+    }
+
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if self.process != std::process::id() {
+            return Err(PyRuntimeError::new_err(
+                "the samples were iterated over before a fork, so the positions in their shards belong to two processes; \
+                 iterate over the dataset in this one, or pickle the iterator",
+            ));
+        }
         loop {
             let ahead = lock(&self.counts).ahead.take();
             let found = match ahead {

@@ -45,3 +45,10 @@ def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: st
         if (found.name, found._info) == (name, info):
             return found
     raise ValueError(f"{arguments[0]}: the file was replaced: tensor `{name}`, {info}, is no longer at position {position}")
+
+
+def samples(
+    locations: list[str], errors: str, shuffle: int, seed: int, state: str, tensors: bool
+) -> _tensorfile.Samples:
+    """Go on with the samples that another process iterated over."""
+    return _tensorfile.Samples(locations, errors=errors, shuffle=shuffle, seed=seed, state=state, tensors=tensors)

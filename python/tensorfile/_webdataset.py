@@ -106,10 +106,6 @@ class webdataset:
             self._round, is_new = self._round + 1, True
             self._samples = self._open(None, epoch)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what pickle keeps: the shards, the options, and the state after the last sample."""
-        return {**vars(self), "_state": self.state_dict()["state"], "_samples": None}
-
     @property
     def skipped(self) -> tuple[int, int, str | None]:
         """The numbers of samples and shards that were left out since the last start, and the last error."""

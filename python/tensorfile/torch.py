@@ -535,7 +535,8 @@ class WebDataset(torch.utils.data.IterableDataset):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         self._state: dict[str, Any] | None = None
         self._samples: webdataset | None = None
-        self._undecoded, self._last = 0, None
+        self._undecoded = 0
+        self._last: str | None = None
 
     def set_epoch(self, epoch: int) -> None:
         """Set the number of the next epoch: each shuffles in another order, which depends on `seed` and the epoch only."""

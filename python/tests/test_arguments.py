@@ -188,8 +188,8 @@ def test_datasets_are_pickled_with_their_state():
     samples = tf.webdataset("file.tar")
     walk = iter(samples)
     assert [int(next(walk)["x"][0]) for _ in range(2)] == [0, 1]
-    again = pickle.loads(pickle.dumps(samples))
-    assert [int(sample["x"][0]) for sample in again] == [2, 3, 4]
+    again, walk_again = pickle.loads(pickle.dumps((samples, walk)))
+    assert [int(sample["x"][0]) for sample in again] == [int(sample["x"][0]) for sample in walk_again] == [2, 3, 4]
     assert [int(sample["x"][0]) for sample in walk] == [2, 3, 4]
 
 

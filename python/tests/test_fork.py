@@ -191,3 +191,23 @@ def test_file_objects_with_other_bytes_than_their_descriptor():
     with tempfile.NamedTemporaryFile() as source:
         source.write(content)
         assert is_right(tf.open(source))
+
+
+def test_iterators_are_not_shared_with_forks():
+    for i in range(3):
+        np.save("x.npy", np.array([i]))
+        with tarfile.open("a.tar", "a") as tar:
+            tar.add("x.npy", f"{i}.x.npy")
+    samples = tf.webdataset("a.tar")
+    walk = iter(samples)
+    next(walk)
+
+    def work():
+        try:
+            next(walk)
+        except RuntimeError as error:
+            # The dataset itself begins anew.
+            return 0 if "before a fork" in str(error) and len(list(samples)) == 3 else 2
+        return 3
+
+    assert forked(work) == 0 and len(list(walk)) == 2

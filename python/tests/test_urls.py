@@ -153,3 +153,15 @@ def test_ctrl_c_ends_a_call_while_the_server_is_silent(url):
     assert tensor[0, :2].tolist() == [0, 1] and tensor.numpy()[-1, -1] == (1 << 20) - 1
     # Nothing is written after the call has ended.
     assert not os.path.exists("copy.ptd")
+
+
+def test_errors_of_connections():
+    import errno
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError) as raised:
+        tf.open(f"http://127.0.0.1:{port}/model.safetensors")
+    assert raised.value.errno == errno.ECONNREFUSED and raised.value.filename.endswith("/model.safetensors")
