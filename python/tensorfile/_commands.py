@@ -103,7 +103,7 @@ def digest(path: Path) -> str:
     return json.loads(run("hash", [path], "--json"))[0]["digest"]
 
 
-def stats(path: Path, *, filter: str | Iterable[str] = ()) -> dict[str, dict[str, Any] | None]:
+def stats(path: Path, *, filter: str | Iterable[str] = ()) -> dict[str, Any]:
     """Return statistics of tensors by their names: count, range, mean, deviation, NaN, infinities, zeros and quantiles.
 
     `filter` is a glob of names, or several; `!GLOB` excludes. Tensors of packed dtypes have `None`.

@@ -17,6 +17,18 @@ CONFIG = pathlib.Path(__file__).parents[1] / "pyproject.toml"
 MODULES = ["tensorfile", *(f"tensorfile.{module.name}" for module in pkgutil.iter_modules(tensorfile.__path__))]
 
 
+PAGES = ["python/README.md", "README.md", "docs/src/python.md", "docs/src/datasets.md"]
+
+
+def examples_of(page):
+    """Return the examples of a page that can run here."""
+    text = (pathlib.Path(__file__).parents[2] / page).read_text()
+    found = doctest.DocTestParser().get_examples(text, page)
+    if importlib.util.find_spec("torch") is None:
+        found = [example for example in found if not re.search(r"\btorch\b", example.source.partition("#")[0])]
+    return found
+
+
 def documented():
     """Yield the public functions, classes and modules with their docstrings."""
     for name in MODULES:
@@ -68,7 +80,13 @@ def test_types_of_a_program(folder, tool):
         # mypy has checked the package. Modules for other packages need these.
         missing = [name for name in ("ray", "torch") if importlib.util.find_spec(name) is None]
         checked += [path for path in package.glob("*.py*") if path.stem not in missing]
-    ran = subprocess.run([sys.executable, "-m", *tool, *map(str, checked)], capture_output=True, text=True)
+    for i, page in enumerate(PAGES):
+        # Its examples as one program.
+        example = pathlib.Path(f"page_{i}.py")
+        example.write_text("".join(example.source for example in examples_of(page)))
+        checked.append(example)
+    options = ["--allow-redefinition-new", "--local-partial-types"] if tool[0] == "mypy" else []
+    ran = subprocess.run([sys.executable, "-m", *tool, *options, *map(str, checked)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     wrong = pathlib.Path("wrong.py")
     wrong.write_text('import tensorfile\n\nx: int = tensorfile.open("a")["w"].dtype\ntensorfile.save("a", {}, format=3)\n')
@@ -76,13 +94,10 @@ def test_types_of_a_program(folder, tool):
     assert refused.returncode == 1 and "2 errors" in refused.stdout, refused.stdout
 
 
-@pytest.mark.parametrize("page", ["python/README.md", "README.md", "docs/src/python.md", "docs/src/datasets.md"])
+@pytest.mark.parametrize("page", PAGES)
 def test_pages(fixtures, page):
     shutil.copy(fixtures / "pytorch" / "state_dict.pt", "pytorch_model.bin")
-    text = (pathlib.Path(__file__).parents[2] / page).read_text()
-    test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
-    if importlib.util.find_spec("torch") is None:
-        test.examples = [example for example in test.examples if not re.search(r"\btorch\b", example.source.partition("#")[0])]
+    test = doctest.DocTest(examples_of(page), {}, page, page, 0, None)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     runner.run(test)
     assert runner.failures == 0 and len(test.examples) > 3
