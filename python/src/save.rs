@@ -51,7 +51,7 @@ pub fn save(
     let path_name: PathBuf = if to_writer { PathBuf::new() } else { path.extract()? };
     let writer = PyWriter(path.clone().unbind());
     let saved = py.detach(|| {
-        let format = format.map_or_else(|| by_extension(&path_name), |name| Format::named(name));
+        let format = format.map_or_else(|| by_extension(&path_name), Format::named);
         let cast = CastView::new(&arrays, |_, info| cast_floats(floats, info, format));
         let tensors: &dyn Tensors = if floats.is_some() { &cast } else { &arrays };
         if to_writer {
