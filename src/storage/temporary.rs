@@ -469,7 +469,9 @@ fn remove_left(path: &Path) -> LeftFile {
         return LeftFile::Busy;
     }
     #[cfg(test)]
-    failpoint::reach(path);
+    if metadata.is_dir() {
+        failpoint::reach(path);
+    }
     // NFS only locks files opened for writing. The permissions are copied from the file to be replaced.
     let opened = if metadata.is_dir() {
         open_without_effect(path, false)
