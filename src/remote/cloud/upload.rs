@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStoreExt, PutMode, PutOptions, PutPayload};
 
 use super::store::Object;
@@ -40,16 +41,35 @@ pub(super) fn upload(
         return Ok(put(object, bytes, no_replace)?);
     }
     if !no_replace {
-        return upload_parts(object, len, write);
+        upload_parts(object, len, write)?;
+        remove_left(object);
+        return Ok(());
     }
     // An upload in parts cannot be told to leave an object alone, but a copy can.
-    let temporary = object.with_key(&format!("{}.{}.tmp", object.key, unique()))?;
+    let temporary = object.with_key(&format!("{}.tmp/{}", object.key, unique()))?;
     upload_parts(&temporary, len, write)?;
     let copied = copy_new(&temporary, object);
     // Its failure is less important than that of the copy.
     let deleted = delete(&temporary);
     copied?;
-    Ok(deleted?)
+    deleted?;
+    remove_left(object);
+    Ok(())
+}
+
+/// Removes the temporary objects of killed uploads of an object that is there now. The copy of a living one would fail,
+/// because it exists. Failures are ignored: nobody may have asked for the right to list objects.
+fn remove_left(object: &Object) {
+    let (Ok(store), Ok(folder)) = (object.store(), Path::parse(format!("{}.tmp", object.key))) else { return };
+    let _ = runtime::run(async move {
+        let Ok(listed) = store.list_with_delimiter(Some(&folder)).await else { return };
+        for left in listed.objects {
+            let is_ours = left.location.filename().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+            if is_ours {
+                let _ = store.delete(&left.location).await;
+            }
+        }
+    });
 }
 
 /// Returns a number that no other upload has.
