@@ -57,6 +57,23 @@ pub(crate) fn begin_of<'b>(file: &mut dyn ReadAt, begin: &'b mut [u8; BEGIN]) ->
     Some((begin, begin.len() as u64 == len))
 }
 
+const ONNX: &str = "an ONNX model, whose weights Python saves: `m = onnx.load(PATH)`, \
+                    `safetensors.numpy.save_file({t.name: onnx.numpy_helper.to_array(t) for t in m.graph.initializer}, OUT)`";
+
+/// Returns whether a file begins as an ONNX model: a message of Protocol Buffers without a magic, with the version of
+/// the format in field 1, and then the name of the program that wrote it in field 2, or the graph in field 7 or the
+/// operators in field 8.
+fn is_onnx(begin: &[u8]) -> bool {
+    match *begin {
+        [0x08, 1..=32, 0x12, len, ref rest @ ..] => {
+            let name = rest.get(..usize::from(len)).filter(|name| !name.is_empty());
+            name.is_some_and(|name| name.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' '))
+        }
+        [0x08, 1..=32, 0x3a | 0x42, ..] => true,
+        _ => false,
+    }
+}
+
 /// Returns the error for a file recognized as something else than tensors. `is_whole` is set if `begin` is the whole
 /// file.
 ///
@@ -76,6 +93,7 @@ pub(crate) fn recognize(begin: &[u8], is_whole: bool) -> Option<Error> {
         |(offset, magic, _): &&(usize, &[u8], &str)| begin.get(*offset..).is_some_and(|begin| begin.starts_with(magic));
     let what = match BINARIES.iter().find(is_binary) {
         Some((_, _, what)) => *what,
+        None if is_onnx(begin) => ONNX,
         None => text_kind(text(begin)?),
     };
     let is_text = text(begin).is_some();

@@ -41,6 +41,11 @@ fn contents() -> Vec<(Vec<u8>, &'static str)> {
         (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3".to_vec(), "the file is a PDF document; it begins with `%PDF-1.7`"),
         (b"\x89HDF\r\n\x1a\n\0\0\0".to_vec(), "the file is an HDF5 file, as Keras and h5py write; it begins with"),
         (b"\x80\x04\x95\x0a\0\0\0\0\0\0\0}".to_vec(), "the file is a Python pickle, but not one of `torch.save`; it"),
+        (
+            b"\x08\x08\x12\x07pytorch\x1a\x052.7.1:\xc0\x01".to_vec(),
+            "the file is an ONNX model, whose weights Python saves: `m = onnx.load(PATH)`, `safetensors.numpy.save_file(",
+        ),
+        (b"\x08\x07:\xc0\x01\n\x0b\n\x01x\n\x01w".to_vec(), "the file is an ONNX model, whose weights Python saves: "),
         (vec![0; 100], "the file is all zeros (at byte 0)"),
         (vec![0; 10_000], "the file is not a model: its first 512 bytes are zeros (at byte 0)"),
     ]
