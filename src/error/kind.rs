@@ -321,7 +321,13 @@ impl ErrorKind {
             ..=LONGEST => strsim::osa_distance(name, other),
             long => long,
         };
-        let found = found.into_iter().map(|other| (distance(&other), other)).collect();
+        // A name with fewer or more segments at either end is nearer than one of the same length.
+        let is_part = |long: &str, short: &str| {
+            let rest = long.strip_prefix(short).map(|rest| rest.starts_with('.'));
+            rest == Some(true) || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'))
+        };
+        let order = |other: &String| (!is_part(other, name) && !is_part(name, other), distance(other));
+        let found = found.into_iter().map(|other| (order(&other), other)).collect();
         let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
         found.into_iter().map(|(_, other)| other).collect()
     }
