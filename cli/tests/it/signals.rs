@@ -153,3 +153,26 @@ fn signals_that_are_ignored_stop_nothing() {
         assert!(was_sent, "{} is too fast to be signalled", command.line);
     }
 }
+
+/// `timeout` runs a program in the background, where reading a terminal stops it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_signal_ends_a_program_in_the_background_that_reads_a_terminal() {
+    let has =
+        |program: &str| Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !has("script") || !has("timeout") {
+        super::skipped("`script` or `timeout` is missing; `apt install bsdutils coreutils` installs them");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_tensorfile");
+    for command in ["ls -", "hash --check -"] {
+        for _ in 0..3 {
+            // The outer one kills what stays stopped.
+            let line = format!("timeout --signal=KILL 60 timeout 0.2 {program} {command}; echo code $?");
+            let output =
+                Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(text.contains("code 124"), "{command}: {text}");
+        }
+    }
+}
