@@ -127,6 +127,11 @@ impl NewNames {
         }
     }
 
+    /// Puts a prefix and a dot before all names.
+    pub fn put_under(&mut self, prefix: &str) {
+        self.names.iter_mut().for_each(|name| *name = format!("{prefix}.{name}"));
+    }
+
     /// Fails if one of these tensors gets the name of another. Names repeated already, as in some streams, are left to
     /// the writer.
     pub fn expect_unique(&self, path: &Path, positions: &[usize]) -> Outcome<()> {

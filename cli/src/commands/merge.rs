@@ -17,9 +17,10 @@ use crate::output::{Stdout, note};
 /// The last file is the one to write, as in `cp`. If it exists, it is not replaced unless that is obviously meant: by
 /// --output or --force. With --output, all other files are read.
 ///
-/// The tensors keep the order of the files. Two tensors with the same name are an error, unless --rename renames one of
-/// them: `#3` is the tensor at position 3 of all that are read. A tensor without a name, as in npy files, is named
-/// after its file. A directory stands for the tensor files in it.
+/// The tensors keep the order of the files. Two tensors with the same name are an error. `PREFIX=FILE` instead of FILE puts
+/// `PREFIX.` before the names of its tensors, and --rename renames single ones, before that: `#3` is the tensor at position 3
+/// of all that are read. A tensor without a name, as in npy files, is named after its file. A directory stands for the tensor
+/// files in it.
 ///
 /// Metadata with the same key and
 /// different values is an error too, unless --lossy keeps the value of the first file.
@@ -55,23 +56,51 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile merge encoder.ptd decoder.ptd model.ptd
   tensorfile merge -o model.ptd part-*.ptd
+  tensorfile merge teacher=a.safetensors student=b.safetensors both.safetensors
   tensorfile merge weight.npy bias.npy layer.npz
   tensorfile merge weight.npy bias.npy layer.npz --rename '*=layer.*'
   tensorfile merge model.ptd.index.json model.ptd";
+
+/// The way out if two files have a tensor of one name.
+const CLASH: &str =
+    "; --rename gives one of them another name, and `PREFIX=FILE` instead of FILE all tensors of that file";
+
+/// Returns the prefix and the path of an input `PREFIX=FILE`. A file whose name has a `=` is none.
+fn split_prefix(input: &Path) -> (Option<&str>, &Path) {
+    let split = input.to_str().filter(|_| !input.exists()).and_then(|input| input.split_once('='));
+    match split {
+        Some((prefix, path)) if !prefix.is_empty() && !prefix.contains(['/', ':']) => {
+            (Some(prefix.strip_suffix('.').unwrap_or(prefix)), Path::new(path))
+        }
+        _ => (None, input),
+    }
+}
 
 impl Merge {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.write.json);
         let (inputs, output) = self.inputs_and_output()?;
         let target = Target::new(output, self.to.as_deref().and_then(Format::named))?.guard(self.no_clobber)?;
-        let inputs = expand_joined(inputs)?;
+        let (mut prefixes, mut expanded) = (Vec::new(), Vec::new());
+        for input in inputs {
+            let (prefix, path) = split_prefix(input);
+            let paths = expand_joined(&[path.to_owned()])?;
+            prefixes.extend(paths.iter().map(|_| prefix));
+            expanded.extend(paths);
+        }
+        let inputs = expanded;
         // The parts of a model that state their numbers are opened together.
         let others = other_parts(&inputs);
-        let inputs = inputs.iter().filter(|path| !others.contains(*path));
+        let (prefixes, inputs): (Vec<_>, Vec<_>) =
+            prefixes.into_iter().zip(&inputs).filter(|(_, path)| !others.contains(*path)).unzip();
+        let inputs = inputs.into_iter();
         let files: Vec<(File, &Path)> =
             inputs.map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
         let sources: Vec<FileView<'_>> = files.iter().map(|(file, path)| FileView::new(file, path)).collect();
-        let names = self.names(&files, target.format)?;
+        let mut names = self.names(&files, target.format)?;
+        for (new, prefix) in names.iter_mut().zip(prefixes) {
+            prefix.into_iter().for_each(|prefix| new.put_under(prefix));
+        }
         for (new, source) in names.iter().zip(&sources) {
             new.expect_unique(source.path(), &new.chosen)?;
         }
@@ -79,7 +108,7 @@ impl Merge {
             sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
             renamed.iter().zip(&sources).map(|(tensors, source)| (tensors as &dyn Tensors, source.path())).collect();
-        let joined = join(&parts, Some("; --rename gives one of them another name"))?;
+        let joined = join(&parts, Some(CLASH))?;
         let kept = self.kept(&files)?;
         let export = Export::plan(&self.write, &joined, kept, target)?.with_note(NewNames::note(&names));
         Export::run_all(&[export], &self.write, &Vec::new, out)?;

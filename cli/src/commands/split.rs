@@ -25,7 +25,7 @@ pub struct Split {
     #[command(flatten)]
     by: By,
     /// The path from which the names of new files are derived; by default, the path of the file
-    #[arg(long, value_name = "PATH", conflicts_with = "by")]
+    #[arg(long, short, visible_alias = "output", value_name = "PATH", conflicts_with = "by")]
     out: Option<PathBuf>,
     #[command(flatten)]
     no_clobber: NoClobber,

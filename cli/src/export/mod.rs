@@ -11,7 +11,7 @@ mod sources;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indexmap::{IndexMap, IndexSet};
 use serde::Serialize;
@@ -178,6 +178,14 @@ impl<'t> Export<'t> {
         // The index of shards; a single file was looked for before.
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
+        }
+        // A single file hides it from most programs, and others still open it.
+        let mut index = target.path.as_os_str().to_owned();
+        index.push(".index.json");
+        let index = PathBuf::from(index);
+        if plan.path() == target.path && !target.is_stdout() && index.is_file() {
+            let (path, index) = (target.path.display(), index.display());
+            notes.push(format!("{path}: {index} and its shards are of an earlier save, and stay"));
         }
         Ok(Self { tensors, list, target, drops_names: drops, plan, notes })
     }

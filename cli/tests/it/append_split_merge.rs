@@ -54,6 +54,28 @@ fn appends_at_once_take_turns() {
 }
 
 #[test]
+fn merges_under_prefixes() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "merge more.ten again.ptd more.ten twice.ten",
+        "merge one=more.ten two.=more.ten again.ptd all.ten",
+        "ls all.ten --bytes",
+        "merge x=more.ten x=more.ten same.ten",
+        "merge x=missing.ten all.ten -f",
+        "split all.ten -o part.ten --by-prefix 1 --dry-run",
+    ]));
+}
+
+#[test]
+fn a_single_file_says_that_the_index_of_an_earlier_save_stays() {
+    let session = session();
+    session.transcript(&["split model.ptd --max-shard-size 5KB"]);
+    let written = session.transcript(&["convert more.ten model.ptd"]);
+    let note = "model.ptd: model.ptd.index.json and its shards are of an earlier save, and stay";
+    assert!(written.contains(note), "{written}");
+}
+
+#[test]
 fn splits_and_merges() {
     let session = session();
     insta::assert_snapshot!(session.transcript(&[

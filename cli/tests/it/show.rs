@@ -18,6 +18,24 @@ fn prints_as_numpy_does() {
 }
 
 #[test]
+fn a_name_may_be_a_pattern() {
+    let session = Session::new();
+    let tensor = |number: f32| tensorfile::Tensor::from_slice(&[number], [1]).unwrap();
+    let tensors =
+        [("conv1.bias", tensor(1.0)), ("conv2.bias", tensor(2.0)), ("fc.bias", tensor(3.0)), ("a[0]", tensor(4.0))];
+    session.write("net.ten", &tensors.into_iter().collect());
+    insta::assert_snapshot!(session.transcript(&[
+        "show net.ten conv*.bias",
+        "show net.ten conv[12].bias fc.bias",
+        "show net.ten a[0]",
+        "show net.ten conv*.weight",
+        "show net.ten conv*.bias --format csv",
+        "show net.ten conv1.* --format csv",
+        "show net.ten bias",
+    ]));
+}
+
+#[test]
 fn prints_slices() {
     let session = Session::new();
     insta::assert_snapshot!(session.transcript(&[

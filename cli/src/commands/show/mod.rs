@@ -9,9 +9,9 @@ use clap::ValueEnum;
 use tensorfile::file::FileTensor;
 use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{PrintOptions, Scalar, scalars};
-use tensorfile::{Dtype, Error, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
+use tensorfile::{Dtype, Error, File, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
 
-use crate::args::{Axis, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
+use crate::args::{Axis, Glob, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::warnings::WarningRow;
@@ -23,7 +23,7 @@ pub use sparse::Sparse;
 
 /// Show the elements of tensors, or of slices of them.
 ///
-/// A file of one tensor needs no name.
+/// A file of one tensor needs no name. A name may be a pattern with `*`, `?`, `[a-z]` and `{a,b}`, of the whole name.
 ///
 /// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
 /// read. Floats have up to 8 digits after the point. All other formats have every element. JSON and CSV have the digits
@@ -80,6 +80,7 @@ const EXAMPLES: &str = "\
 Examples:
   tensorfile show model.ptd encoder.0.bias
   tensorfile show model.ptd encoder.0.weight --slice '0:8, -3:'
+  tensorfile show model.ptd 'encoder.*.bias'
   tensorfile show old.ptd new.ptd --tensor encoder.0.bias
   tensorfile show model.ptd '#3' --format csv > table.csv
   tensorfile show model.ptd encoder.0.bias --format json | jq 'max'
@@ -102,13 +103,13 @@ impl Show {
         let names_file = self.json || !self.inputs.is_single();
         self.inputs.for_each(open, SplitArgs::ALL, self.json, out, &mut |path, file, printer| {
             let names = match (names.as_slice(), file.len()) {
-                ([], 1) => &["#0".to_owned()],
+                ([], 1) => vec!["#0".to_owned()],
                 ([], 0) => return Err(Failure::usage_at(path, "the file has no tensors")),
                 ([], _) => {
                     let how = "name a tensor, as in `tensorfile show FILE NAME`; `tensorfile ls FILE` lists them";
                     return Err(Failure::usage_at(path, how));
                 }
-                (names, _) => names,
+                (names, _) => self.matching(&file, names)?,
             };
             let warnings = if self.json { WarningRow::of_file(&file) } else { Vec::new() };
             for_each(names.iter().enumerate(), |(i, name)| {
@@ -130,6 +131,34 @@ impl Show {
                 shown.map(|()| Verdict::Pass)
             })
         })
+    }
+
+    /// Returns the names of tensors, with those that match a pattern in its place. A tensor of that very name is meant
+    /// first.
+    fn matching(&self, file: &File, names: &[String]) -> Outcome<Vec<String>> {
+        let mut all = Vec::with_capacity(names.len());
+        for name in names {
+            let is_pattern = name.contains(['*', '?', '[', '{']) && file.get(name).is_err();
+            let Some(glob) = is_pattern.then(|| name.parse::<Glob>().ok()).flatten() else {
+                all.push(name.clone());
+                continue;
+            };
+            let before = all.len();
+            let matching = file.tensors().filter(|tensor| glob.matches(tensor.name()));
+            all.extend(matching.map(|tensor| match tensor.has_name() {
+                true => tensor.name().to_owned(),
+                false => format!("#{}", tensor.position()),
+            }));
+            // The message about a missing tensor lists the nearest names.
+            if all.len() == before {
+                all.push(name.clone());
+            }
+        }
+        let is_binary = !self.json && self.format != OutputFormat::Text;
+        if is_binary && all.len() > 1 {
+            return Err(Failure::usage("--format prints a single tensor; use --json for several"));
+        }
+        Ok(all)
     }
 
     /// Shows a tensor as text or in another format.
