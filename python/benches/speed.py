@@ -145,7 +145,7 @@ def main(folder):
         compare(
             "load a .pt of 96 MiB",
             "torch.load(mmap=True)",
-            lambda: load("model.pt"),
+            lambda: load("model.pt", mmap=True),
             lambda: torch.load("model.pt", mmap=True),
         )
 
@@ -156,7 +156,7 @@ def main(folder):
         compare(
             "load it, and sum all tensors",
             "torch.load(mmap=True)",
-            lambda: used(load("model.pt")),
+            lambda: used(load("model.pt", mmap=True)),
             lambda: used(torch.load("model.pt", mmap=True)),
         )
 

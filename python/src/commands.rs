@@ -12,7 +12,9 @@ use tensorfile::file::{MetadataEdit, shown_url};
 use tensorfile::model::{describes_dtypes, describes_layout};
 use tensorfile::report::WarningKind;
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
-use tensorfile::{ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions};
+use tensorfile::{
+    ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions,
+};
 use tensorfile_cli::Filter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
@@ -96,7 +98,8 @@ pub fn convert(
         }
         // And a copy that was not cast.
         let takes_cast = |info: &TensorInfo| info.dtype.is_float() && info.unknown_dtype().is_none();
-        let mut infos = file.tensors().zip(&names).filter(|(_, name)| filter.matches(name)).map(|(tensor, _)| tensor.info());
+        let mut infos =
+            file.tensors().zip(&names).filter(|(_, name)| filter.matches(name)).map(|(tensor, _)| tensor.info());
         if let Some(to) = floats.filter(|_| !lossy && !infos.any(takes_cast)) {
             let instead = "no tensor has floats; `lossy=True` converts them as they are".to_owned();
             return Err(ErrorKind::Unsupported { what: format!("cast to {to}"), instead }.into());
@@ -104,7 +107,8 @@ pub fn convert(
         let is_dropped = |layout: &Layout| lossy && written.is_some_and(|format| !format.stores_opaque(layout));
         let chosen = names.iter().zip(file.tensors());
         let chosen = chosen.filter(|(name, tensor)| filter.matches(name) && !is_dropped(tensor.layout()));
-        let (positions, chosen): (Vec<usize>, Vec<&str>) = chosen.map(|(name, tensor)| (tensor.position(), &**name)).unzip();
+        let (positions, chosen): (Vec<usize>, Vec<&str>) =
+            chosen.map(|(name, tensor)| (tensor.position(), &**name)).unzip();
         rules.check(chosen)?;
         let named = Renamed::with_names(&file, names.clone());
         let subset = Subset::from_positions(&named, positions);
