@@ -13,7 +13,7 @@
 //! - Checksums of signed bytes are taken, as of Solaris and old versions of GNU tar, and so are labels without a size.
 //! - An archive ends at its first block of zeros. What follows is left out, with a warning.
 
-use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufRead as _, Cursor, Read, Seek, SeekFrom};
 
 use tar::{Archive, Entry, EntryType, Header};
 use tensorfile::ErrorKind;
@@ -47,6 +47,24 @@ pub(crate) fn goes_on(end: u64) -> String {
 /// The most bytes after the end of an archive that are compared with zeros: programs pad archives to 10 KiB, and some to a
 /// megabyte.
 pub(crate) const LONGEST_END: u64 = 16 << 20;
+
+/// Returns whether there are bytes other than zeros, or so many that nobody pads an archive with them.
+pub(crate) fn goes_on_in(reader: impl Read) -> Result<bool> {
+    let mut reader = io::BufReader::with_capacity(64 << 10, reader);
+    let mut found = 0;
+    loop {
+        let bytes = reader.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(false);
+        }
+        found += bytes.len() as u64;
+        if found > LONGEST_END || bytes.iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+        let len = bytes.len();
+        reader.consume(len);
+    }
+}
 
 /// The size of the blocks of an archive.
 pub(crate) const BLOCK: u64 = 512;

@@ -7,10 +7,10 @@ use std::path::{Component, Path, PathBuf};
 use tensorfile::report::WarningKind;
 use tensorfile::{ErrorKind, Limits, Warning};
 
-use crate::archive::{NO_END, Next, ends_early, goes_on, read_head, split};
+use crate::archive::{NO_END, Next, ends_early, goes_on, goes_on_in, read_head, split};
 use crate::compression::ShardRead;
 use crate::error::{Error, Result};
-use crate::shard::{Bytes, goes_on_in, pass_padding};
+use crate::shard::{Bytes, pass_padding};
 use crate::writer::ShardWriter;
 
 /// What was packed into shards.

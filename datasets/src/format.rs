@@ -11,13 +11,12 @@ use tensorfile::report::WarningKind;
 use tensorfile::{Category, Dtype, ErrorKind, Format, Limits, TensorInfo, Warning};
 
 use crate::archive::{
-    BLOCK, COMES_BACK, EMPTY, LONGEST_END, NO_END, Next, check_end, goes_on, head_at, is_header, split,
+    BLOCK, COMES_BACK, EMPTY, LONGEST_END, NO_END, Next, check_end, goes_on, goes_on_in, head_at, is_header, split,
 };
 use crate::compression::is_compressed;
 use crate::error::Error;
+use crate::locations::is_named_shard;
 use crate::role::{Kind, Member, may_clash, name_members, repeated, tensor_name, text};
-use crate::shard::goes_on_in;
-use crate::splits;
 
 /// Shards as a format that is read: the tensors of all samples, each named by the key, a dot, and its
 /// [name](crate::Sample#names) in the sample. A sample or a file that cannot be read is left out, with a warning.
@@ -76,7 +75,7 @@ pub fn is_shard_at(location: &str, begin: &[u8]) -> bool {
         return false;
     }
     let is_empty = || begin.len() as u64 == BLOCK && begin.iter().all(|byte| *byte == 0);
-    is_archive(begin) || splits::is_shard(location) && (is_compressed(begin) || is_empty())
+    is_archive(begin) || is_named_shard(location) && (is_compressed(begin) || is_empty())
 }
 
 fn is_archive(begin: &[u8]) -> bool {
@@ -95,7 +94,7 @@ impl IndexReader for Reader {
     fn read_on(&mut self, file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> tensorfile::Result<bool> {
         let mut warnings = LeftOut::default();
         each_sample(file, limits, &mut |file, sample| {
-            let SampleFiles { key, members, .. } = sample;
+            let NamedFiles { key, members, .. } = sample;
             let full = |name: &str| format!("{key}.{name}");
             let is_full = has_clash(file, members, limits);
             for member in members {
@@ -241,14 +240,14 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
 
 /// The files of a sample, with their names. A broken one has none.
 #[derive(Default)]
-struct SampleFiles {
+struct NamedFiles {
     key: String,
     members: Vec<Member>,
     broken: Option<String>,
 }
 
 /// A closure called with the file and a sample.
-type EachSample<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &SampleFiles) -> tensorfile::Result<()>;
+type EachSample<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &NamedFiles) -> tensorfile::Result<()>;
 
 /// Calls `each` with all samples. Returns what is wrong with the end of the archive.
 fn each_sample(file: &mut dyn ReadAt, limits: &Limits, each: EachSample<'_>) -> tensorfile::Result<Option<String>> {
@@ -259,7 +258,7 @@ fn each_sample(file: &mut dyn ReadAt, limits: &Limits, each: EachSample<'_>) -> 
     if len == 0 {
         return Err(ErrorKind::Malformed { what: EMPTY.to_owned() }.into());
     }
-    let (mut offset, mut keys, mut sample) = (0, HashSet::new(), SampleFiles::default());
+    let (mut offset, mut keys, mut sample) = (0, HashSet::new(), NamedFiles::default());
     let end = loop {
         let head = match head_in(file, offset, len)? {
             Next::Member(head) => head,
@@ -296,7 +295,7 @@ fn each_sample(file: &mut dyn ReadAt, limits: &Limits, each: EachSample<'_>) -> 
 }
 
 /// Calls `each` with a sample, if there is one, and empties it.
-fn send(file: &mut dyn ReadAt, sample: &mut SampleFiles, each: EachSample<'_>) -> tensorfile::Result<()> {
+fn send(file: &mut dyn ReadAt, sample: &mut NamedFiles, each: EachSample<'_>) -> tensorfile::Result<()> {
     if sample.members.is_empty() {
         return Ok(());
     }
@@ -307,7 +306,7 @@ fn send(file: &mut dyn ReadAt, sample: &mut SampleFiles, each: EachSample<'_>) -
         sample.members.clear();
     }
     each(file, sample)?;
-    *sample = SampleFiles::default();
+    *sample = NamedFiles::default();
     Ok(())
 }
 

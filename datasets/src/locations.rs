@@ -57,6 +57,14 @@ pub fn locations(pattern: &str) -> Result<Vec<String>> {
     Ok(all)
 }
 
+/// Returns whether a path or a URL has the name of a shard.
+pub(crate) fn is_named_shard(location: &str) -> bool {
+    // The query of a URL is not part of the name: it may be a signature.
+    let is_url = shown_url(location).is_some();
+    let name = location.split(['?', '#']).next().filter(|_| is_url).unwrap_or(location).to_ascii_lowercase();
+    [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|end| name.ends_with(end))
+}
+
 fn push(found: &mut Vec<String>, location: String) -> Result<()> {
     check_count(found.len() as u64 + 1)?;
     found.push(location);

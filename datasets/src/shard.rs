@@ -15,7 +15,7 @@ use tensorfile::report::WarningKind;
 use tensorfile::{ErrorKind, Limits, Warning};
 
 use crate::archive::{
-    BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, LONGEST_END, NO_END, Next, check_end, ends_early, goes_on, head_of,
+    BLOCK, COMES_BACK, EMPTY, Head, IN_PADDING, NO_END, Next, check_end, ends_early, goes_on, goes_on_in, head_of,
     read_head, split,
 };
 use crate::compression::{ShardRead, Window, decompress, is_compressed};
@@ -459,24 +459,6 @@ impl Bytes {
             Self::Headers(_) => Ok(false),
             Self::Stream { reader, .. } => goes_on_in(reader),
         }
-    }
-}
-
-/// Returns whether there are bytes other than zeros, or so many that nobody pads an archive with them.
-pub(crate) fn goes_on_in(reader: impl Read) -> Result<bool> {
-    let mut reader = io::BufReader::with_capacity(64 << 10, reader);
-    let mut found = 0;
-    loop {
-        let bytes = io::BufRead::fill_buf(&mut reader)?;
-        if bytes.is_empty() {
-            return Ok(false);
-        }
-        found += bytes.len() as u64;
-        if found > LONGEST_END || bytes.iter().any(|byte| *byte != 0) {
-            return Ok(true);
-        }
-        let len = bytes.len();
-        io::BufRead::consume(&mut reader, len);
     }
 }
 

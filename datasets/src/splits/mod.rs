@@ -53,9 +53,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tensorfile::ErrorKind;
-use tensorfile::file::shown_url;
 
 use crate::error::{Error, Result};
+use crate::locations::is_named_shard;
 
 pub use commit::{Committed, commit, commit_by_length};
 pub use part::{Part, PartWriter};
@@ -132,10 +132,7 @@ pub enum Extent {
 /// Returns whether a file is a shard of samples by its name, and not a tensor file.
 #[must_use]
 pub fn is_shard(location: &str) -> bool {
-    // The query of a URL is not part of the name: it may be a signature.
-    let is_url = shown_url(location).is_some();
-    let name = location.split(['?', '#']).next().filter(|_| is_url).unwrap_or(location).to_ascii_lowercase();
-    [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|end| name.ends_with(end))
+    is_named_shard(location)
 }
 
 fn refused(message: String) -> Error {
