@@ -116,6 +116,40 @@ def test_convert():
     assert raised.value.filename == "nothing.ptd"
 
 
+def test_convert_leaves_out_what_describes_the_old_file():
+    tf.save("c.safetensors", ARRAYS, metadata={"DCP_SHARDING_INFO": "{}", "split.count": "2", "author": "me"})
+    tf.convert("c.safetensors", "d.safetensors")
+    assert tf.open("d.safetensors").metadata() == {"author": "me"}
+    entries = {"general.file_type": "0", "general.name": "x"}
+    tf.save("c.gguf", {"w": ARRAYS["layer.0.w"]}, metadata=entries)
+    tf.convert("c.gguf", "d.gguf")
+    assert tf.open("d.gguf").metadata() == entries
+    tf.convert("c.gguf", "d.gguf", dtype="f16")
+    assert tf.open("d.gguf").metadata() == {"general.name": "x"}
+
+
+def test_convert_of_what_cannot_be_stored(fixtures):
+    checkpoint = fixtures / "cases" / "torch2" / "dtype-torch.bcomplex32.pt"
+    with pytest.raises(ValueError, match="cannot store torch.bcomplex32"):
+        tf.convert(checkpoint, "c.safetensors")
+    tf.convert(checkpoint, "c.safetensors", lossy=True)
+    assert tf.open("c.safetensors").keys() == ["y"]
+    arguments = fixtures / "cases" / "trainer-folders" / "training_args.bin"
+    with pytest.raises(ValueError, match="cannot convert nothing; the file has no tensors"):
+        tf.convert(arguments, "d.safetensors")
+    assert not os.path.exists("d.safetensors")
+
+
+def test_folders_of_trainers(fixtures):
+    folder = tf.open(fixtures / "cases" / "torch2" / "dcp-unflattened")
+    assert folder.keys() == ["w", "model.up", "nested.a", "list.0"]
+    assert folder.metadata() == {"nested.n": "1", "list.1": "2", "n": "5"}
+    os.makedirs("run/weights")
+    open("run/weights/model.safetensors", "wb").write(open("a.safetensors", "rb").read())
+    with pytest.raises(OSError, match="open `weights` in it, which has the model"):
+        tf.open("run")
+
+
 def test_progress_of_convert():
     tf.save("large.ten", {"w": np.zeros(4_000_000)})
     told = []
