@@ -151,7 +151,10 @@ impl Failure {
         }
         let code = Self::code_of(error.category());
         let mut message = in_own_words(&format_args!("{:#}", error.without_path()));
-        if let ErrorKind::UnknownFormat { formats, .. } = error.kind() {
+        // None was tried for an empty file.
+        if let ErrorKind::UnknownFormat { formats, .. } = error.kind()
+            && !formats.is_empty()
+        {
             // A shard is a file of the program, and of another crate than the library.
             let formats = formats.join(", ");
             message = message.replacen(&formats, &format!("{formats}, {}", TAR.name), 1);

@@ -490,6 +490,7 @@ fn new_agent(AgentUse { is_https, is_public, proxy }: &AgentUse, read: Duration)
     }
     let config: Config = config.build();
     let resolver = HostResolver::new(*is_public, forward.clone());
+    let forward = forward.filter(|_| !is_https);
     let connector = ServerConnector { connector: DefaultConnector::default(), forward };
     Ok(Agent::with_parts(config, connector, resolver))
 }

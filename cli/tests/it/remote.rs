@@ -5,7 +5,7 @@
 mod server;
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -349,6 +349,30 @@ fn a_proxy_is_used_unless_it_is_not_for_the_host() {
         assert_eq!((remote.server.requests(), other.requests()), (0, 1), "{variable}");
         remote.variables.truncate(remote.variables.len() - 2);
     }
+    // A tunnel is for https.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://user:pass@{}", listener.local_addr().unwrap());
+    let asked = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut request, mut piece) = (Vec::new(), [0; 1024]);
+        while !request.ends_with(b"\r\n\r\n") {
+            let read = stream.read(&mut piece).unwrap();
+            request.extend_from_slice(&piece[..read]);
+        }
+        stream.write_all(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n").unwrap();
+        String::from_utf8(request).unwrap()
+    });
+    remote.variables.push(("https_proxy", address.clone()));
+    let error = String::from_utf8(remote.run(&["ls", "https://host.example/a.npy?secret"]).stderr).unwrap();
+    let shown = format!("{}/", address.replace("user:pass@", ""));
+    let expected = format!("the proxy refuses the connection: it answers 403; the proxy is {shown}, of https_proxy");
+    assert_eq!(error.trim_end(), format!("tensorfile: https://host.example/a.npy: {expected}"));
+    let asked = asked.join().unwrap();
+    assert!(
+        asked.starts_with("CONNECT host.example:443 HTTP/1.1\r\n") && asked.contains("Basic dXNlcjpwYXNz"),
+        "{asked}"
+    );
+    remote.variables.pop();
     // What cannot be used is not left out.
     for (variable, scheme) in [("ALL_PROXY", "socks5"), ("http_proxy", "socks4"), ("HTTP_PROXY", "nonsense")] {
         remote.variables.push((variable, proxy.replace("http://", &format!("{scheme}://"))));
