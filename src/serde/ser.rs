@@ -421,10 +421,6 @@ impl MapSerializer<'_, '_> {
         stored.map_err(|error| serializer.in_part(error))?;
         serializer.check_entry(self.map, before)?;
         serializer.serde.flattened = outer;
-        if self.is_flattened && serializer.omits_names() {
-            let instead = "its fields are found by name; embed names, by `Options::embed_names`";
-            return Err(serializer.no_tensor("a struct with `#[serde(flatten)]` without names", instead));
-        }
         // serde asks for names and values without a type, so only whole names can be keys.
         let is_one_tensor = serializer.sent == before.tensors + 1 && serializer.last == serializer.path.mark();
         if self.is_flattened && !is_one_tensor {

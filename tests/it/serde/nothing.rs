@@ -207,7 +207,7 @@ proptest! {
         check(&(first.clone(), second.clone()));
         check(&(first.clone(), second.clone(), plain.inner.clone()));
         check(&(plain.map.clone(), first, second));
-        check(&Flat { step: 1.0, option, rest });
+        check_map(&Flat { step: 1.0, option, rest });
     }
 
     #[test]
