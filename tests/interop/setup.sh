@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--cloud] [--torch] [--chromium] [--nginx]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--chromium] [--nginx]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -10,6 +10,8 @@
 #     models/minilm.safetensors              91 MB, only with --minilm
 #     executorch/                            130 MB, only with --executorch, as is
 #     flat_tensor                            flat_tensor.cpp, compiled against it; needs g++
+#     ggml_tensors                           ggml_tensors.cpp with ggml's reader and writer, only with --ggml: they are compiled
+#                                            from a source distribution of 77 MB; needs gcc and g++
 #     cloud/, azurite/                       stores with the interfaces of S3 and Azure, only with --cloud; Azure needs npm
 #     torch/                                 Python with PyTorch, several GB, only with --torch
 #
@@ -24,16 +26,17 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no cloud=no torch=no chromium=no nginx=no
+minilm=no executorch=no ggml=no cloud=no torch=no chromium=no nginx=no
 for option in "$@"; do
     case "$option" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
+        --ggml) ggml=yes ;;
         --cloud) cloud=yes ;;
         --torch) torch=yes ;;
         --chromium) chromium=yes ;;
         --nginx) nginx=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--cloud] [--torch] [--chromium] [--nginx]" ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--chromium] [--nginx]" ;;
     esac
 done
 
@@ -158,6 +161,34 @@ if [[ $executorch == yes ]]; then
             -L "$lib" -lexecutorch -Wl,-rpath,"$lib" -o "$out/flat_tensor.part" >&2 ||
             fail "could not compile $here/flat_tensor.cpp"
         mv "$out/flat_tensor.part" "$out/flat_tensor"
+    fi
+fi
+if [[ $ggml == yes ]]; then
+    if ! [[ -x $out/ggml_tensors && $out/ggml_tensors -nt $here/ggml_tensors.cpp &&
+        $out/ggml_tensors -nt $here/requirements-ggml.txt ]]; then
+        command -v gcc >/dev/null && command -v g++ >/dev/null || fail "--ggml needs gcc and g++"
+        sources=$(mktemp -d)
+        # Pip asks for its metadata, which these prepare. Nothing of it is installed.
+        "${PYTHON:-python3}" -m venv "$sources/venv" >&2 || fail "could not make $sources/venv"
+        "$sources/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
+            --only-binary :all: scikit-build-core cmake ninja >&2 || fail 'pip could not install cmake'
+        PATH=$sources/venv/bin:$PATH "$sources/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-input \
+            --no-deps --no-binary :all: --no-build-isolation --dest "$sources" -r "$here/requirements-ggml.txt" >&2 ||
+            fail "pip could not download $here/requirements-ggml.txt"
+        tar --extract --gzip --file "$sources"/llama_cpp_python-*.tar.gz --directory "$sources" --wildcards --strip-components 4 \
+            '*/vendor/llama.cpp/ggml/include/*' '*/vendor/llama.cpp/ggml/src/*.c' '*/vendor/llama.cpp/ggml/src/*.cpp' \
+            '*/vendor/llama.cpp/ggml/src/*.h' || fail "the source distribution has no ggml"
+        printf '#define GGML_VERSION ""\n#define GGML_COMMIT ""\n' >"$sources/include/ggml-version.h"
+        for source in ggml.c ggml-quants.c gguf.cpp ggml.cpp ggml-threading.cpp; do
+            compiler=gcc
+            [[ $source == *.c ]] || compiler='g++ -std=c++17'
+            $compiler -O1 -w -c -I "$sources/include" -I "$sources/src" "$sources/src/$source" -o "$sources/$source.o" >&2 ||
+                fail "could not compile ggml's $source"
+        done
+        g++ -std=c++17 -O1 -Wall -I "$sources/include" "$here/ggml_tensors.cpp" "$sources"/*.o -lm -lpthread \
+            -o "$out/ggml_tensors.part" >&2 || fail "could not compile $here/ggml_tensors.cpp"
+        mv "$out/ggml_tensors.part" "$out/ggml_tensors"
+        rm -rf "$sources"
     fi
 fi
 if [[ $cloud == yes ]]; then

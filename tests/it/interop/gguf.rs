@@ -6,7 +6,9 @@ use serde::Deserialize;
 use tensorfile::file::MetadataEdit;
 use tensorfile::{Dtype, File, Tensor, TensorFile, TensorMap, WriteOptions, gguf};
 
-use crate::support::interop::{Python, run};
+use std::process::Command;
+
+use crate::support::interop::{Python, installed, run};
 use crate::support::tensor;
 
 /// A file as the script describes it.
@@ -78,6 +80,58 @@ fn python_reads_and_copies_our_files() {
         let copied = std::fs::read(&target).unwrap();
         assert_eq!(gguf::from_slice::<TensorMap>(&copied).unwrap(), map);
         assert_eq!(gguf::metadata(&copied).unwrap()["general.architecture"], "copy");
+    }
+}
+
+/// A tensor as ggml has it.
+#[derive(Deserialize, Debug, PartialEq)]
+struct GgmlTensor {
+    name: String,
+    dtype: String,
+    ne: [usize; 4],
+    offset: u64,
+    data: String,
+}
+
+/// Types that ggml has removed, or never had in files.
+fn is_of_ggml(dtype: Dtype) -> bool {
+    dtype != Dtype::Q8_1
+}
+
+#[test]
+fn ggml_reads_and_copies_our_files() {
+    let Some(ggml) = installed("ggml_tensors") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("in.gguf"), folder.path().join("out.gguf"));
+    let mut map: TensorMap = tensors().into_iter().filter(|(_, tensor)| is_of_ggml(tensor.dtype())).collect();
+    map.insert("q2_0", tensor(Dtype::Q2_0, &[2, 3]));
+    for alignment in [32, 128] {
+        let options = gguf::Options::new().alignment(alignment).metadata("general.name", "größe\n").metadata("a.b", "");
+        std::fs::write(&source, options.to_vec(&map).unwrap()).unwrap();
+        let mut found: Vec<GgmlTensor> =
+            serde_json::from_str(&run(Command::new(&ggml).args([&source, &target]))).unwrap();
+        // It writes `q2_K`.
+        found.iter_mut().for_each(|tensor| tensor.dtype.make_ascii_lowercase());
+        let expected = described(&File::open(&source).unwrap(), &map).into_iter().map(|tensor| {
+            let DescribedTensor { name, dtype, shape, offset, data } = tensor;
+            let mut ne = [1; 4];
+            ne.iter_mut().zip(shape.iter().rev()).for_each(|(ne, dim)| *ne = *dim);
+            GgmlTensor { name, dtype, ne, offset, data }
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>());
+
+        // Its writer takes no alignment from the metadata that it copies.
+        if alignment != 32 {
+            continue;
+        }
+        let copied = std::fs::read(&target).unwrap();
+        // ggml leaves out outer dims of 1.
+        let copy = gguf::from_slice::<TensorMap>(&copied).unwrap();
+        assert_eq!(copy.len(), map.len());
+        for (name, tensor) in &map {
+            assert_eq!((copy[name].dtype(), copy[name].as_bytes()), (tensor.dtype(), tensor.as_bytes()), "{name}");
+        }
+        assert_eq!(gguf::metadata(&copied).unwrap()["general.name"], "größe\n");
     }
 }
 

@@ -12,7 +12,10 @@ pub fn installed(path: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());
     let path = root().join(folder).join(path);
     if !path.exists() {
-        skipped(format_args!("{} is missing; tests/interop/setup.sh --executorch --torch installs it", path.display()));
+        skipped(format_args!(
+            "{} is missing; tests/interop/setup.sh --executorch --ggml --torch installs it",
+            path.display()
+        ));
         return None;
     }
     Some(path)
