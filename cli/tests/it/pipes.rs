@@ -225,6 +225,7 @@ const EVERY_COMMAND: &[&[&str]] = &[
 ];
 
 /// Files whose payloads are not the bytes of the elements: big-endian, in another order, compressed, or of any bools.
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "any numbers will do")]
 fn coded_files() -> Vec<(String, Vec<u8>)> {
     /// The numbers of elements: of f32, the file is read at once, ends where the first read does, and is longer.
     const COUNTS: [usize; 3] = [3, 2016, 70_000];
