@@ -25,9 +25,9 @@ pub trait Encode: fmt::Debug + Send + Sync {
         name.len()
     }
 
-    /// Returns whether dense tensors are stored in the order of their memory. Otherwise they are written in row-major
-    /// order.
-    fn keeps_dim_order(&self) -> bool {
+    /// Returns whether a dense tensor with a dim order is stored in the order of its memory. Otherwise it is written in
+    /// row-major order.
+    fn keeps_dim_order(&self, _info: &TensorInfo) -> bool {
         false
     }
 

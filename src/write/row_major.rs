@@ -16,7 +16,7 @@ impl<'a> RowMajor<'a> {
     /// Returns whether a tensor is stored in another order than it has.
     #[inline]
     pub(super) fn is_needed(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> bool {
-        matches!(tensor.info.layout, Layout::DimOrder(_)) && !encode.keeps_dim_order()
+        matches!(tensor.info.layout, Layout::DimOrder(_)) && !encode.keeps_dim_order(tensor.info)
     }
 
     pub(super) fn new(tensor: &'a TensorRecord<'a>) -> Self {

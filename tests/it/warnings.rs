@@ -136,5 +136,8 @@ fn kinds_have_names() {
         assert!(kind.name().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'), "{kind}");
     }
     let error = "no-such".parse::<WarningKind>().unwrap_err().to_string();
-    assert!(error.starts_with("unknown kind of warning; expected alignment, duplicate-name, extension, "), "{error}");
+    assert!(
+        error.starts_with("unknown kind of warning; expected alignment, damaged, duplicate-name, extension, "),
+        "{error}"
+    );
 }

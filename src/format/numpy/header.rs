@@ -225,16 +225,16 @@ fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
 /// The byte orders: little, big, none, and native, which is little.
 const ORDERS: [char; 4] = ['<', '>', '|', '='];
 
-/// Refuses a dim order unknown to numpy.
+/// Returns whether a tensor has the one dim order of numpy's files besides row-major.
+pub(super) fn has_fortran_order(info: &TensorInfo) -> bool {
+    info.layout == column_major(info.shape.rank())
+}
+
+/// Refuses an unknown dtype whose description numpy does not read.
 pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
     match &info.layout {
         Layout::Unknown(_) if text(info).len() > LONGEST_WRITTEN => {
             Err(cannot_store(format!("a dtype of {} bytes", text(info).len()), "numpy reads headers of up to 10000"))
-        }
-        Layout::DimOrder(order) if info.layout != column_major(info.shape.rank()) => {
-            let instead = "numpy saves row-major and column-major arrays; without `Options::keep_dim_order` all are \
-                           written row-major";
-            Err(cannot_store(format!("dim order {:?}", order.as_slice()), instead))
         }
         _ => Ok(()),
     }

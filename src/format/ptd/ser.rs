@@ -57,7 +57,7 @@ impl write::Encode for Encode {
         NamePolicy::Stored
     }
 
-    fn keeps_dim_order(&self) -> bool {
+    fn keeps_dim_order(&self, _: &TensorInfo) -> bool {
         self.keep_dim_order
     }
 

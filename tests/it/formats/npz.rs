@@ -695,3 +695,22 @@ fn a_slice_of_a_compressed_array_ends_with_its_last_byte() {
     assert!(tensor.slice(&[3..3, 0..1000]).unwrap().as_bytes().is_empty());
     tensor.slice(&[49..50, 999..1000]).unwrap_err();
 }
+
+/// numpy has two orders. An array in a third one costs itself the order, and the others keep theirs.
+#[test]
+fn arrays_in_other_dim_orders_are_row_major() {
+    use tensorfile::Dtype;
+
+    let of = |order: &[u8], shape: &[usize], bytes: &[u8]| {
+        let layout = Layout::from_dim_order(order).unwrap();
+        Tensor::new(TensorInfo { layout, ..TensorInfo::new(Dtype::U8, shape) }, bytes).unwrap()
+    };
+    let map: TensorMap =
+        [("columns", of(&[1, 0], &[2, 2], &[1, 3, 2, 4])), ("turned", of(&[0, 2, 1], &[1, 2, 2], &[1, 3, 2, 4]))]
+            .into_iter()
+            .collect();
+    let file = npz::Options::new().keep_dim_order(true).to_vec(&map).unwrap();
+    let read: TensorMap = npz::from_slice(&file).unwrap();
+    assert_eq!(read["columns"], map["columns"]);
+    assert_eq!(read["turned"], Tensor::from_slice(&[1_u8, 2, 3, 4], [1, 2, 2]).unwrap());
+}

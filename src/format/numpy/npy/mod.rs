@@ -203,9 +203,8 @@ pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T>
 pub type Options = format::Options<ser::Encode>;
 
 impl Options {
-    /// Writes an array in Fortran order instead of row-major order, if it has it in memory.
-    ///
-    /// Other dim orders are then refused.
+    /// Writes an array in Fortran order instead of row-major order, if it has it in memory. Arrays in other orders are
+    /// written in row-major order.
     ///
     /// ```
     /// use ndarray::{Array2, ShapeBuilder};

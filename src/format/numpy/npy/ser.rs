@@ -22,8 +22,8 @@ impl write::Encode for Encode {
         NamePolicy::Omitted
     }
 
-    fn keeps_dim_order(&self) -> bool {
-        self.keep_dim_order
+    fn keeps_dim_order(&self, info: &TensorInfo) -> bool {
+        self.keep_dim_order && header::has_fortran_order(info)
     }
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {

@@ -248,9 +248,8 @@ impl Options {
         self
     }
 
-    /// Writes an array in Fortran order instead of row-major order, if it has it in memory.
-    ///
-    /// Other dim orders are then refused.
+    /// Writes an array in Fortran order instead of row-major order, if it has it in memory. Arrays in other orders are
+    /// written in row-major order.
     ///
     /// ```
     /// use std::collections::BTreeMap;
