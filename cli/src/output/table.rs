@@ -199,13 +199,17 @@ impl Columns {
 
     /// Writes the names of the columns omitted by [`fit`](Self::fit), after the rows.
     pub fn print_omissions(&self, out: &mut Stdout) -> io::Result<()> {
+        /// More names do not fit into a narrow terminal.
+        const NAMED: usize = 5;
+
         let hidden: Vec<&str> =
             self.hidden.iter().rev().filter_map(|column| self.titles.get(*column).copied()).collect();
-        let text = match (self.has_shortened, &hidden[..]) {
-            (false, []) => return Ok(()),
-            (true, []) => "--wide shows text in full".to_owned(),
-            (false, hidden) => format!("--wide shows {}", hidden.join(", ")),
-            (true, hidden) => format!("--wide shows text in full, and {}", hidden.join(", ")),
+        let columns = if hidden.len() > NAMED { format!("{} more columns", hidden.len()) } else { hidden.join(", ") };
+        let text = match (self.has_shortened, hidden.is_empty()) {
+            (false, true) => return Ok(()),
+            (true, true) => "--wide shows text in full".to_owned(),
+            (false, false) => format!("--wide shows {columns}"),
+            (true, false) => format!("--wide shows text in full, and {columns}"),
         };
         writeln!(out, "{}", out.styled(FAINT, &text).into_owned())
     }

@@ -113,6 +113,21 @@ fn tables_fit_into_the_columns() {
     insta::assert_snapshot!(format!("{}\n{}\n{stats}\n{}", ls[0], ls[1], String::from_utf8(diff.stdout).unwrap()));
 }
 
+/// Columns go before names are cut: a name says which tensor it is.
+#[test]
+fn names_are_whole_in_a_narrow_terminal() {
+    let session = Session::new();
+    let name = "layers.10.mlp.up_proj";
+    session.write("narrow.ptd", &[(name, weights(&[3, 4])), ("short", weights(&[2]))].into_iter().collect());
+    for command in ["ls", "stats"] {
+        let output = session.command(&[command, "narrow.ptd"]).env("COLUMNS", "40").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains(name), "{command}: {text}");
+        let rows: Vec<&str> = text.lines().take(3).collect();
+        assert!(rows.iter().all(|row| row.chars().count() <= 40), "{command}: {text}");
+    }
+}
+
 #[test]
 fn pipes_are_listed_as_files_are() {
     let session = Session::new();

@@ -110,7 +110,7 @@ use tensorfile::ndarray::Array1;
 ///
 /// `tensorfile::load::<Model>("new.safetensors")` loads them.
 ///
-/// Without `a`, a tensor of unknown dtype.
+/// Without `a`, whose elements cannot be read.
 #[derive(Debug, TensorFile)]
 #[tensor(allow_unknown)]
 pub struct Model {

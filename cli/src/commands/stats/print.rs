@@ -145,7 +145,8 @@ fn table() -> Columns {
     let [min, max, mean, std] = ["min", "max", "mean", "std"].map(|title| (title, Right));
     let [nan, inf, zeros] = ["NaN", "Inf", "zeros"].map(|title| (title, Right));
     Columns::new([name, dtype, shape, min, max, mean, std, nan, inf, zeros])
-        .spare(&[9, 2, 8, 7, 1])
+        // The names of layers are long, and alike but for their middle.
+        .spare(&[9, 2, 8, 7, 1, 6, 5, 3])
         .style(1, dtype_style)
         .style(7, flaw_style)
         .style(8, flaw_style)
