@@ -165,8 +165,8 @@ fn latest(folder: &Path) -> Option<(String, &'static str)> {
 /// Returns the last number in a name, which is that of a step mostly.
 fn last_number(name: &str) -> Option<u64> {
     let end = name.rfind(|letter: char| letter.is_ascii_digit())? + 1;
-    let begin = name[..end].rfind(|letter: char| !letter.is_ascii_digit()).map_or(0, |last| last + 1);
-    name.get(begin..end)?.parse().ok()
+    let before = name[..end].trim_end_matches(|letter: char| letter.is_ascii_digit());
+    name[before.len()..end].parse().ok()
 }
 
 #[cfg(test)]

@@ -206,6 +206,6 @@ pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
 ///
 /// let options = pytorch::Options::new().limits(Limits::new().tensors(10));
 /// let error = options.from_slice::<TensorMap>(b"GIF89a").unwrap_err();
-/// assert!(matches!(error.kind(), ErrorKind::Malformed { .. }));
+/// assert!(matches!(error.kind(), ErrorKind::NotTensors { .. }));
 /// ```
 pub type Options = format::Options<de::ReadOnly>;
