@@ -3,17 +3,26 @@
 
     ten_read.py FILE.ten
 
+The real software is webdataset, or tensorcom if $TENBIN says so.
+
 The output is a JSON list with one object for each tensor, the same that `ten_write.py` puts into
 its manifest. Exits with 3 and a message if the real software refuses the file, so that a refusal
 cannot be confused with a script that did not get that far (1, and a traceback).
 """
 
+import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
 import numpy as np
-from webdataset import tenbin
+
+# The module by itself, because the package tensorcom imports ZeroMQ.
+[PACKAGE] = importlib.util.find_spec(os.environ.get("TENBIN", "webdataset")).submodule_search_locations
+SPEC = importlib.util.spec_from_file_location("tenbin", f"{PACKAGE}/tenbin.py")
+tenbin = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(tenbin)
 
 REFUSED = 3
 
@@ -34,7 +43,7 @@ def describe(array: np.ndarray, info: str) -> dict:
 
 
 def read(path: Path) -> list[dict]:
-    """Reads a file with both decoders of webdataset, which must agree.
+    """Reads a file with both decoders of the software, which must agree.
 
     `load` is for files, `decode_buffer` for members of a tar archive. They check different things:
     only `load` notices a file that ends after a header.
@@ -55,7 +64,7 @@ def main() -> None:
     except OSError:
         raise
     except Exception as error:  # The real software raises whatever its parts happen to raise.
-        print(f"webdataset refuses {sys.argv[1]}: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"{PACKAGE} refuses {sys.argv[1]}: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(REFUSED)
     json.dump(tensors, sys.stdout)
 

