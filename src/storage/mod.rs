@@ -49,8 +49,8 @@ pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
-pub(crate) use temporary::Temporary;
 #[cfg(feature = "cloud")]
+pub(crate) use temporary::Temporary;
 #[cfg(test)]
 pub(crate) use temporary::failpoint;
 pub(crate) use temporary::{Journal, exit_without_saving, finish_left_sets, has_left_sets, remove_left_for};
