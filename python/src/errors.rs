@@ -35,6 +35,7 @@ pub fn shard_exception(error: &tensorfile_datasets::Error) -> PyErr {
 }
 
 fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
+    let message = message.replace("`view::CastView` casts", "`tensorfile.save(dtype=…)` casts floats");
     if matches!(kind, ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
         return PyKeyError::new_err(message);
     }

@@ -54,6 +54,9 @@ pub struct FormatSpec {
     pub(crate) unknown_dtypes: Option<&'static str>,
 }
 
+/// What to do about a dtype that a format does not store. The program and the Python package have another way.
+const CAST_ADVICE: &str = "; `view::CastView` casts";
+
 /// The magic bytes of a format.
 ///
 /// ```
@@ -189,7 +192,9 @@ impl FormatSpec {
             Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
             _ if !self.dtypes.contains(&info.dtype) => {
                 let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
-                return Err(cannot_store(info.dtype.name(), format!("{format} stores {}", dtypes.join(", "))));
+                let is_alike = |to: &Dtype| info.can_cast_to(*to) && to.is_float() == info.dtype.is_float();
+                let advice = if self.dtypes.iter().any(is_alike) { CAST_ADVICE } else { "" };
+                return Err(cannot_store(info.dtype.name(), format!("{format} stores {}{advice}", dtypes.join(", "))));
             }
             Layout::Coo { .. } if !self.sparse => {
                 return Err(cannot_store("a sparse tensor", format!("{format} stores dense tensors")));

@@ -279,7 +279,10 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::RepeatedField { name: "weight".to_owned() },
         ErrorKind::Misaligned { dtype: Dtype::F32, alignment: 4 },
         ErrorKind::Cast(cast),
-        ErrorKind::Unsupported { what: "store bf16".to_owned(), instead: format!("btf stores {btf}") },
+        ErrorKind::Unsupported {
+            what: "store bf16".to_owned(),
+            instead: format!("btf stores {btf}; `view::CastView` casts"),
+        },
         ErrorKind::FeatureOff { format: "safetensors", feature: "safetensors" },
         ErrorKind::RepeatedName { name: "weight".to_owned() },
         ErrorKind::NotATensor {

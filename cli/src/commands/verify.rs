@@ -216,9 +216,9 @@ fn check_format(
         for (name, error) in std::mem::take(&mut save.tensors) {
             let (what, reason) = match error.kind() {
                 ErrorKind::Unsupported { what, instead } if what.starts_with(STORE) => {
-                    (Some(what[STORE.len()..].to_owned()), instead.clone())
+                    (Some(what[STORE.len()..].to_owned()), in_own_words(instead))
                 }
-                kind => (None, kind.to_string()),
+                kind => (None, in_own_words(kind)),
             };
             let (names, whats) = reasons.entry(reason).or_default();
             names.push(name);

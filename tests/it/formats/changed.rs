@@ -287,7 +287,8 @@ fn unsupported_tensors_leave_the_writer_untouched() {
     messages.compare(
         "dtype",
         btf::to_writer(Untouched, &Arrays((large(), array![half::f16::ONE]))),
-        "btf: tensor `1`: cannot store f16; btf stores i8, i16, i32, i64, f32, f64, u8, u16, u32, u64",
+        "btf: tensor `1`: cannot store f16; btf stores i8, i16, i32, i64, f32, f64, u8, u16, u32, u64; \
+         `view::CastView` casts",
     );
     messages.compare(
         "text",

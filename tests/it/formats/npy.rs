@@ -276,7 +276,8 @@ fn refuses_unsupported_tensors() {
     messages.compare(
         "bf16",
         npy::to_vec(&Arrays(array![half::bf16::ONE])),
-        "npy: tensor `0`: cannot store bf16; npy stores bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, c64, c128",
+        "npy: tensor `0`: cannot store bf16; npy stores bool, i8, u8, i16, u16, i32, u32, i64, u64, f16, f32, f64, c64, c128; \
+         `view::CastView` casts",
     );
     let blob = Tensor::new(TensorInfo::blob(1), &[1]).unwrap();
     messages.compare("a blob", npy::to_vec(&blob), "npy: tensor `0`: cannot store a blob; npy stores tensors");

@@ -664,7 +664,7 @@ fn cannot_store_other_dtypes() {
     assert_eq!(
         message(tensorbuffers::to_vec(&map)),
         "tensorbuffers: tensor `layer.bias`: cannot store bf16; \
-         tensorbuffers stores f32, f64, i8, i16, i32, i64, u8, u16, u32, u64"
+         tensorbuffers stores f32, f64, i8, i16, i32, i64, u8, u16, u32, u64; `view::CastView` casts"
     );
 }
 
