@@ -190,12 +190,7 @@ impl FormatSpec {
             Layout::Blob if self.blobs => {}
             Layout::Unknown(dtype) if self.stores_unknown(dtype) => {}
             Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
-            _ if !self.dtypes.contains(&info.dtype) => {
-                let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
-                let is_alike = |to: &Dtype| info.can_cast_to(*to) && to.is_float() == info.dtype.is_float();
-                let advice = if self.dtypes.iter().any(is_alike) { CAST_ADVICE } else { "" };
-                return Err(cannot_store(info.dtype.name(), format!("{format} stores {}{advice}", dtypes.join(", "))));
-            }
+            _ if !self.dtypes.contains(&info.dtype) => return Err(self.cannot_store_dtype(info)),
             Layout::Coo { .. } if !self.sparse => {
                 return Err(cannot_store("a sparse tensor", format!("{format} stores dense tensors")));
             }
@@ -215,6 +210,14 @@ impl FormatSpec {
             return Err(cannot_store(format!("a dim of {dim}"), format!("{format} stores dims below 2^{bits}")));
         }
         Ok(())
+    }
+
+    #[cold]
+    fn cannot_store_dtype(&self, info: &TensorInfo) -> ErrorKind {
+        let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
+        let is_alike = |to: &Dtype| info.can_cast_to(*to) && to.is_float() == info.dtype.is_float();
+        let advice = if self.dtypes.iter().any(is_alike) { CAST_ADVICE } else { "" };
+        cannot_store(info.dtype.name(), format!("{} stores {}{advice}", self.name, dtypes.join(", ")))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The serializer of all formats: names the tensors of a value and sends them to a sink.
 
+use super::node::FieldDef;
 use super::path::{Mark, Path};
 use super::{Entries, FieldAttrs, List, MetadataValue, Sink, Store, StructDef, TensorData, TensorRecord, TensorSink};
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +37,7 @@ pub struct Serializer<'s> {
     /// The number of entries of metadata sent.
     metadata_sent: usize,
     /// The name of a value that stored nothing and would be missing, instead of empty, in a file with other tensors.
-    missed: Option<String>,
+    missed: Option<Box<str>>,
     /// The path of the last tensor.
     pub(crate) last: Mark,
     /// The last completed struct: its path, the number of tensors sent before it, and its definition.
@@ -127,7 +128,7 @@ impl<'s> Serializer<'s> {
             let instead =
                 "it would be missing, as its tensors may be unknown ones; `#[tensor(default)]` reads it as empty";
             let kind = ErrorKind::Unsupported { what, instead: instead.to_owned() };
-            return Err(Error::new(kind).in_tensor(name.as_str()));
+            return Err(Error::new(kind).in_tensor(&**name));
         }
         if self.failed {
             let what = "a tensor was refused, and the value ignored the error".to_owned();
@@ -157,6 +158,14 @@ impl<'s> Serializer<'s> {
     #[inline]
     pub(crate) fn sent_so_far(&self) -> SentCounts {
         SentCounts { tensors: self.sent, metadata: self.metadata_sent }
+    }
+
+    /// Notes a field that stored nothing, if it would be missing instead of empty.
+    #[cold]
+    fn note_missed(&mut self, field: &FieldDef) {
+        if field.is_missing_without_tensors() && !self.omits_names() {
+            self.missed.get_or_insert_with(|| self.path.name().into());
+        }
     }
 
     /// Returns whether the names of tensors are lost, so that places are told by positions.
@@ -276,8 +285,8 @@ impl Sink for Serializer<'_> {
                 let error = self.in_part(error);
                 if field.metadata { self.in_metadata(error) } else { error }
             })?;
-            if def.allow_unknown && self.sent == before && field.is_missing_without_tensors() && !self.omits_names() {
-                self.missed.get_or_insert_with(|| self.path.name().to_owned());
+            if def.allow_unknown && self.sent == before {
+                self.note_missed(field);
             }
             self.tied = outer;
             self.path.back_to(mark);
