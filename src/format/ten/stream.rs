@@ -16,7 +16,7 @@ use crate::read;
 use crate::read::Message;
 use crate::storage::Stream;
 use crate::tensor::checked_io::write_all;
-use crate::tensor::{Dtype, Layout, Tensor, TensorInfo};
+use crate::tensor::{Dtype, Tensor, TensorInfo};
 use crate::write::{Plan, check_stored_name, to_writer, write_slices};
 
 /// Writes tensors to a stream one at a time, or as many at once as a struct has.
@@ -195,7 +195,7 @@ impl One<'_> {
     fn can_store(&self, info: &TensorInfo) -> bool {
         // An empty name means none.
         let has_room = || self.name.is_empty() || check_stored_name(self.name, &Encode::default()).is_ok();
-        info.layout == Layout::RowMajor && FORMAT.check(info).is_ok() && has_room()
+        FORMAT.check(info).is_ok() && has_room()
     }
 
     fn write(&mut self, info: &TensorInfo, payload: &[u8]) -> io::Result<()> {
@@ -224,7 +224,8 @@ impl Sink for One<'_> {
             return Err(not_one_tensor());
         }
         if let Some(payload) = data.as_bytes()
-            && info.payload_bytes() == Some(payload.len())
+            // Row-major elements; the format has no bools and no blocks, whose bytes would have to be checked.
+            && info.takes_any(payload.len())
             && self.can_store(info)
             && !(self.refuses_lists && info.dtype == Dtype::U8 && payload.starts_with(&embedded_names::MAGIC))
         {
