@@ -161,7 +161,7 @@ fn what_would_be_read_differently_is_refused() {
         (
             "a",
             TensorMap::from_iter([("x", array![half::bf16::ONE])]),
-            "cannot store bf16 for `x`; ten stores f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64",
+            "cannot store bf16 for `x`; ten stores f16, f32, f64, i8, i16, i32, i64, u8, u16, u32, u64; `view::CastView` casts",
         ),
     ] {
         let error = writer.write(key, &sample).unwrap_err().to_string();
