@@ -1,5 +1,6 @@
 //! The arguments for casts, and their report on standard error.
 
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::path::Path;
@@ -294,14 +295,15 @@ impl Cast {
                 note(format_args!("--dtype {rule} changes no tensor{reason}"));
             }
         }
-        let from = |name: &str| casts.iter().find(|cast| cast.name == name).map(|cast| cast.from);
+        let cast_from: HashMap<&str, Dtype> = casts.iter().map(|cast| (&*cast.name, cast.from)).collect();
         // The rank decided.
         let kept = |(name, info): &&(String, TensorInfo)| {
-            let dtype = from(name).unwrap_or(info.dtype);
+            let dtype = cast_from.get(name.as_str()).copied().unwrap_or(info.dtype);
             let general = self.rule(name, dtype).filter(|rule| !matches!(rule.from, From::Names { .. }));
             general.is_some_and(|rule| rule.to != info.dtype && is_plain(info))
         };
         let kept: Vec<&(String, TensorInfo)> = tensors.iter().filter(kept).collect();
+        let kept_names: HashSet<&str> = kept.iter().map(|(name, _)| name.as_str()).collect();
         if let Some((first, info)) = kept.first() {
             let are = if kept.len() == 1 { "is" } else { "are" };
             note(format_args!(
@@ -317,9 +319,9 @@ impl Cast {
             };
             is_plain(info) && self.rules().any(|rule| rule.to == info.dtype && is_for(rule))
         };
-        let others = tensors.iter().filter(|tensor| !is_target(tensor) && !kept.contains(tensor));
+        let others = tensors.iter().filter(|tensor| !is_target(tensor) && !kept_names.contains(tensor.0.as_str()));
         let uncast = Uncast::new(others.map(|(_, info)| info));
-        if casts.iter().any(|cast| kept.iter().all(|(name, _)| *name != cast.name)) {
+        if casts.iter().any(|cast| !kept_names.contains(cast.name.as_str())) {
             if !uncast.dtypes.is_empty() && self.rules().any(|rule| matches!(rule.from, From::All)) {
                 let advice = if uncast.has_numbers && !self.cast_integers { "; see --cast-integers" } else { "" };
                 note(format_args!("not cast: {uncast}{advice}"));
