@@ -117,7 +117,7 @@ fn lists_the_limits() {
         format!("- A file may hold {} tensors of up to {rank} dims.", power_of_two(tensors)),
         format!("- A tensor that is read from a stream may take {} bytes.", power_of_two(payload)),
         "- Tensors that share bytes may add up to 2³⁴ bytes, or 64 times the file, more than the file.".to_owned(),
-        "- What is read takes no more memory than that, and it is an error if there is less.".to_owned(),
+        "- One call takes no more memory than the file and these shared bytes. If there is less memory, you get an error.".to_owned(),
     ];
     for line in lines {
         assert!(UNTRUSTED_FILES.contains(&line), "docs/src/untrusted_files.md lacks: {line}");
