@@ -7,7 +7,7 @@
 ...     file.get_slice("w")[:, 1]
 array([2., 4.], dtype=float32)
 
-Other than those of safetensors, they save Fortran-ordered and strided arrays right, take `bytearray` and `memoryview`,
+Unlike those of safetensors, they save Fortran-ordered and strided arrays correctly, take `bytearray` and `memoryview`,
 and files get the mode of the umask.
 """
 
