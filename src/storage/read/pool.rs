@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use super::lock::FileVersion;
+use crate::storage::FileVersion;
 
 /// The most recently used files of a set. The rest are closed.
 #[derive(Debug, Default)]
