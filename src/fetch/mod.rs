@@ -9,6 +9,7 @@ mod read;
 mod slice;
 #[cfg(feature = "shards")]
 mod tiling;
+mod window;
 
 #[cfg(feature = "shards")]
 pub(crate) use chunks::{Chunks, TensorChunk};
@@ -19,3 +20,4 @@ pub(crate) use read::read_pieces;
 pub(crate) use slice::TensorSlice;
 #[cfg(feature = "shards")]
 pub(crate) use tiling::check_tiling;
+pub(crate) use window::LoadWindow;
