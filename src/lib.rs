@@ -87,8 +87,8 @@
 //!
 //! # Features
 //!
-//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`,
-//! `pytorch` and `shards` are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf` and
+//! `pytorch` are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
 //! objects in stores; neither is in `full`. [`btf`] and [`ten`] need no feature.
 
 #![cfg_attr(not(feature = "full"), allow(dead_code, unused_imports, reason = "formats that are left out use it"))]

@@ -33,7 +33,7 @@ const NAMES: [&str; 4] =
 pub(super) enum Instead {
     File(PathBuf),
     /// The files of the processes of a trainer, in the directory.
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     RankFiles(Vec<PathBuf>),
 }
 
@@ -75,7 +75,7 @@ pub(super) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> {
     if begins_as_pickle(&saved) {
         return Ok(Some(Instead::File(saved)));
     }
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     if let paths = super::rank_files::in_folder(folder)?
         && !paths.is_empty()
     {
@@ -183,7 +183,7 @@ pub(super) fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-#[cfg(all(test, not(feature = "shards")))]
+#[cfg(all(test, not(feature = "safetensors")))]
 mod tests {
     use super::*;
     use crate::file::File;
@@ -193,7 +193,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let index = folder.path().join("model.safetensors.index.json");
         fs::write(&index, r#"{"weight_map": {"a": "model-1.safetensors"}}"#).unwrap();
-        let expected = format!("{}: sharded files need the Cargo feature `shards`", index.display());
+        let expected = format!("{}: sharded files need the Cargo feature `safetensors`", index.display());
         for path in [&*index, &*folder.path().join("model.safetensors"), folder.path()] {
             assert_eq!(File::open(path).unwrap_err().to_string(), expected);
         }

@@ -83,7 +83,7 @@ impl OpenOptions {
         if begins_as_pickle(&metadata) {
             found.files.push(metadata);
         }
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         if found.files.iter().any(|path| super::rank_files::is_one(path))
             && let Ok(Some(Instead::RankFiles(paths))) = own_checkpoint(folder)
         {

@@ -3,7 +3,7 @@
 pub mod atomic;
 mod byte_map;
 mod checkpoint;
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 mod chunked;
 mod container;
 #[cfg(feature = "pytorch")]
@@ -15,13 +15,13 @@ mod folder;
 mod in_order;
 mod load;
 mod open;
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 mod rank_files;
 mod read_plan;
 #[cfg(feature = "remote")]
 mod remote;
 mod save;
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 mod shards;
 mod stores;
 mod tensor;
@@ -133,10 +133,9 @@ impl File {
     ///
     /// A mapped file must not change while it is open. If another program truncates it, reading past the new end kills
     /// the process (`SIGBUS`). [`save`] never does so, because it replaces files. If other programs may, open the file
-    /// with
-    /// [`Backend::Positioned`]: reading is an error then.
+    /// with [`Backend::Positioned`]: reading is an error then.
     ///
-    /// With the feature `shards`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
+    /// With the feature `safetensors`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
     /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved
     /// to a path is opened by that path.
@@ -144,7 +143,7 @@ impl File {
     /// A directory is opened as a checkpoint of Hugging Face: its `model.safetensors`, or else the index
     /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. Else it is a folder of
     /// `torch.distributed.checkpoint`, which trainers save: with the feature `pytorch`, its `.metadata` and the files of all
-    /// processes, with `shards` the files of its `HuggingFaceStorageWriter`. Tensors are whole, whatever file a part is in.
+    /// processes, with `safetensors` the files of its `HuggingFaceStorageWriter`. Tensors are whole, whatever file a part is in.
     /// [`path`](Self::path) returns the opened file, or the directory if it has no file for all.
     ///
     /// With the feature `http`, a path that begins with `https://`, `http://` or `hf://` is [a URL](OpenOptions::open_url).
@@ -806,9 +805,9 @@ impl File {
     /// Returns the metadata, without the types of its entries.
     fn untyped_metadata(&self) -> Result<FileMetadata> {
         match &self.storage {
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             FileStorage::Joined(joined) => shards::metadata(self, joined.parts()),
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             storage => {
                 let mut metadata = self.metadata_in(storage, self.metadata.as_ref())?;
                 // A part with a stated number has its own warning.
@@ -816,7 +815,7 @@ impl File {
                 metadata.warnings.extend(path.and_then(shards::part_warning));
                 Ok(metadata)
             }
-            #[cfg(not(feature = "shards"))]
+            #[cfg(not(feature = "safetensors"))]
             storage => self.metadata_in(storage, self.metadata.as_ref()),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::checkpoint::Instead;
 #[cfg(feature = "pytorch")]
 use super::dcp;
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 use super::shards;
 use super::{File, FileTensor, Shards, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
@@ -249,7 +249,7 @@ impl OpenOptions {
             Err(error) => {
                 return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
                     Instead::File(found) => self.open_path(&found).map_err(|error| error.in_file(&found)),
-                    #[cfg(feature = "shards")]
+                    #[cfg(feature = "safetensors")]
                     Instead::RankFiles(paths) => self.open_rank_files(path, paths),
                 };
             }
@@ -264,15 +264,15 @@ impl OpenOptions {
             return Err(crate::format::saved_folder_off());
         }
         // The bytes read to find the format are not read again for the index.
-        #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
+        #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
             return self.open_shards(storage, FileVersion::new(Some(&_metadata)), path);
         }
-        #[cfg(not(feature = "shards"))]
+        #[cfg(not(feature = "safetensors"))]
         if checkpoint::is_index_name(path) {
-            return Err(ErrorKind::FeatureOff { format: "sharded", feature: "shards" }.into());
+            return Err(crate::format::shards_off());
         }
         let contents = self.contents(reader, &storage, Some(path));
         let contents = contents.map_err(|error| checkpoint::only_in_folder(path).unwrap_or(error))?;
@@ -282,7 +282,7 @@ impl OpenOptions {
     /// Returns a file, joined with the remaining parts of its model if they are next to it.
     fn with_other_parts(&self, storage: FileStorage, path: &Path, contents: Contents) -> Result<File> {
         let file = self.file(storage, Some(path), contents);
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         if let Some(part) = file.part
             && let Some(paths) = shards::all_parts(path, &part)
         {
@@ -448,7 +448,7 @@ impl OpenOptions {
             Err(error) => {
                 return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
                     Instead::File(found) => self.tensor(&found, name),
-                    #[cfg(feature = "shards")]
+                    #[cfg(feature = "safetensors")]
                     Instead::RankFiles(_) => self.open(path)?.tensor(name),
                 };
             }
@@ -462,9 +462,9 @@ impl OpenOptions {
                 Err(_) => self.open(path)?.tensor(name),
             };
         }
-        #[cfg_attr(not(feature = "shards"), expect(unused_mut, reason = "only an index of shards is read here"))]
+        #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
             // A shard may be gone if the index is replaced in the meantime.
             return match self.tensor_in_shard(&storage, path, name) {
@@ -472,7 +472,7 @@ impl OpenOptions {
                 _ => self.open(path)?.tensor(name),
             };
         }
-        #[cfg(not(feature = "shards"))]
+        #[cfg(not(feature = "safetensors"))]
         if checkpoint::is_index_name(path) {
             return self.open(path)?.tensor(name);
         }
@@ -512,7 +512,7 @@ impl OpenOptions {
     }
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 impl OpenOptions {
     /// Opens the remaining numbered files of a model, and joins all of them.
     fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 use super::shards;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
@@ -276,7 +276,7 @@ impl SaveOptions {
     /// Concurrent saves to one path take turns to rename their files, if the file system has locks: the last one is
     /// there, complete. [`File::open`](super::File::open) starts again if the index is replaced before all of its
     /// shards are open.
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
         self.max_shard_bytes = Some(bytes);
@@ -298,7 +298,7 @@ impl SaveOptions {
     /// assert!(path.exists() && path.with_file_name("model.ten.index.json").exists());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     #[must_use]
     pub fn keep_single(mut self, keep: bool) -> Self {
         self.keep_single = keep;
@@ -374,7 +374,7 @@ impl SaveOptions {
         }
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         if let Some(bytes) = self.max_shard_bytes {
             let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
@@ -426,7 +426,7 @@ impl SavePlan {
     pub fn path(&self) -> PathBuf {
         match &self.planned {
             PlannedFiles::File(_) => self.path.clone(),
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             PlannedFiles::Shards(_) => super::checkpoint::index_of(&self.path),
         }
     }
@@ -442,7 +442,7 @@ impl SavePlan {
     pub fn files(&self) -> usize {
         match &self.planned {
             PlannedFiles::File(_) => 1,
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             PlannedFiles::Shards(split) => split.len(),
         }
     }
@@ -482,7 +482,7 @@ impl SavePlan {
 #[derive(Debug)]
 enum PlannedFiles {
     File(Plan),
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     Shards(shards::Split),
 }
 
@@ -490,7 +490,7 @@ impl PlannedFiles {
     fn file_bytes(&self) -> u64 {
         match self {
             Self::File(plan) => plan.file_bytes(),
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             Self::Shards(split) => split.file_bytes(),
         }
     }
@@ -502,7 +502,7 @@ impl PlannedFiles {
                 plan.write_stream(tensors, writer, count.as_mut())?;
                 count.map_or(Ok(()), ProgressCount::finish)
             }
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             Self::Shards(_) => {
                 let (what, instead) = ("write shards to one writer", "save them to files");
                 Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
@@ -513,7 +513,7 @@ impl PlannedFiles {
     fn save(&self, path: &Path, tensors: &dyn Tensors, options: &SaveOptions) -> Result<()> {
         let plan = match self {
             Self::File(plan) => plan,
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             Self::Shards(split) => {
                 let (durability, progress) = (options.durability, options.progress.as_ref());
                 let saving = shards::Saving { durability, progress, keeps_single: options.keep_single };
@@ -535,7 +535,7 @@ impl PlannedFiles {
         if options.no_replace {
             refuse_existing(path)?;
         }
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         shards::remove_left(path)?;
         replace_with(path, options.durability, options.no_replace, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;

@@ -96,6 +96,12 @@ pub(crate) fn saved_folder_off() -> crate::error::Error {
     known::PYTORCH.feature_off()
 }
 
+/// The error for an index of shards.
+#[cfg(not(feature = "safetensors"))]
+pub(crate) fn shards_off() -> crate::error::Error {
+    crate::error::ErrorKind::FeatureOff { format: "sharded", feature: known::SAFETENSORS.name }.into()
+}
+
 impl Format {
     /// Returns a format by name, if this crate has it.
     ///

@@ -726,7 +726,7 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
             assert_eq!(taken(&calls, name).first(), Some(&(4, (20 << 20) + 4)), "{name}");
         }
 
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         {
             save.max_shard_bytes(1 << 20).save(&path, &map).unwrap();
             let saved = taken(&calls, name);

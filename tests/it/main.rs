@@ -11,13 +11,13 @@ mod architecture;
 mod bools;
 mod call_path;
 mod cast;
-#[cfg(all(feature = "pytorch", feature = "safetensors", feature = "shards"))]
+#[cfg(feature = "pytorch")]
 mod checkpoint;
-#[cfg(all(feature = "gguf", feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "gguf", feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 #[cfg(not(target_env = "msvc"))]
 mod compile_once;
 mod containers;
-#[cfg(all(feature = "pytorch", feature = "safetensors"))]
+#[cfg(feature = "pytorch")]
 mod dcp;
 mod derive;
 mod derive_by_position;
@@ -25,7 +25,7 @@ mod derive_combinations;
 pub mod derive_pass;
 #[cfg(feature = "digest")]
 mod digest;
-#[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 mod documentation;
 mod every_format;
 mod file;
@@ -50,7 +50,7 @@ mod plans;
 mod print;
 mod progress;
 mod ranges;
-#[cfg(all(feature = "ptd", feature = "pytorch", feature = "safetensors", feature = "tensorbuffers"))]
+#[cfg(all(feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(all(
     feature = "gguf",
@@ -65,7 +65,7 @@ mod remote;
 #[cfg(feature = "ptd")]
 mod report;
 mod serde;
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 mod shards;
 #[cfg(unix)]
 mod special_files;

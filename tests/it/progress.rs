@@ -60,7 +60,7 @@ fn a_save_that_is_cancelled_changes_nothing() {
             let save = save.clone().progress(end_after(after));
             assert_cancelled(save.save(&path, &map()), format.name);
             assert_cancelled(save.plan(&path, &map()).unwrap().to_writer(Vec::new(), &map()), format.name);
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             assert_cancelled(save.max_shard_bytes(1 << 20).save(&path, &map()), format.name);
             assert!(files(folder.path()) == before, "{} after {after}", format.name);
         }
@@ -80,7 +80,7 @@ fn a_load_that_is_cancelled_ends() {
         let path = folder.path().join(format!("model.{}", format.extensions[0]));
         let save = SaveOptions::new().format(format).write(WriteOptions::new().embed_names(true));
         save.save(&path, &map()).unwrap();
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         let shards = {
             let shards = folder.path().join(format!("shards.{}", format.extensions[0]));
             save.max_shard_bytes(1 << 20).save(&shards, &map()).unwrap();
@@ -97,7 +97,7 @@ fn a_load_that_is_cancelled_ends() {
                 let bytes = fs::read(&path).unwrap();
                 assert_cancelled(options().from_bytes(bytes).unwrap().load::<TensorMap>(), format.name);
             }
-            #[cfg(feature = "shards")]
+            #[cfg(feature = "safetensors")]
             {
                 let open = OpenOptions::new().progress(end_after(after)).open(&shards).unwrap();
                 assert_cancelled(open.load::<TensorMap>(), format.name);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ndarray::{Array1, Array2, Ix1, array};
+use ndarray::{Ix1, array};
 use serde_json::{Value, json};
 use tensorfile::file::Backend;
 use tensorfile::file::load_tensor;
@@ -133,7 +133,6 @@ fn the_index_is_the_same_as_that_of_transformers() {
 }
 
 /// Shards as `safetensors` writes them, and the index as `transformers` does.
-#[cfg(feature = "safetensors")]
 #[test]
 fn reads_shards_of_transformers() {
     let folder = tempfile::tempdir().unwrap();
@@ -332,6 +331,8 @@ fn a_save_that_fails_leaves_the_old_set() {
 #[cfg(feature = "ptd")]
 #[test]
 fn tied_tensors_stay_together() {
+    use ndarray::{Array1, Array2};
+
     #[derive(tensorfile::TensorFile, Debug, PartialEq)]
     struct Model {
         embedding: Array1<f32>,
@@ -588,7 +589,6 @@ fn the_index_decides_which_tensors_of_its_shards_there_are() {
     );
 }
 
-#[cfg(feature = "safetensors")]
 #[test]
 fn tensors_that_the_index_does_not_list_are_left_out() {
     let file = File::open(cases("index-lists-a-part/more-in-shard/model.safetensors.index.json")).unwrap();

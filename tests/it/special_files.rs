@@ -182,7 +182,7 @@ fn sockets_and_directories_are_errors() {
     assert!(File::open(folder.path()).unwrap_err().to_string().contains("is a directory without"));
 }
 
-#[cfg(all(feature = "shards", feature = "safetensors"))]
+#[cfg(feature = "safetensors")]
 #[test]
 fn shards_are_regular_files() {
     let folder = tempfile::tempdir().unwrap();
@@ -282,7 +282,7 @@ fn what_has_the_name_of_a_temporary_file_is_left_alone() {
     }
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn what_has_the_name_of_a_temporary_file_of_shards_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();

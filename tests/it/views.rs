@@ -102,7 +102,7 @@ fn joined_parts_send_their_metadata_once() {
     assert_eq!(joined.repeated(), Some(("weight", [0, 1])));
 }
 
-#[cfg(all(feature = "safetensors", feature = "shards"))]
+#[cfg(feature = "safetensors")]
 #[test]
 fn shards_keep_metadata() {
     use tensorfile::{File, SaveOptions};

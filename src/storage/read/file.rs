@@ -70,7 +70,7 @@ impl JoinedFiles {
     }
 
     /// Adds bytes that are put together from the files, and returns their offset. `None` if there are too many.
-    #[cfg(feature = "shards")]
+    #[cfg(feature = "safetensors")]
     pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
         self.push(FileStorage::Gathered(gather))
     }

@@ -45,7 +45,7 @@ fn write<T: Tensors + Store>(format: &'static Format, options: &WriteOptions, va
         ("to_io_slices", to_writer(&|file| Ok(format.to_io_slices(value, options)?.write_to(file)?))),
         ("save", saved(save.save(&path, value))),
         ("plan and save", saved(save.plan(&path, value).and_then(|plan| plan.save(value)))),
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         ("save as one of shards", saved(save.clone().max_shard_bytes(1 << 40).save(&path, value))),
         ("plan and to_writer", to_writer(&|file| save.plan(&path, value)?.to_writer(file, value))),
     ];

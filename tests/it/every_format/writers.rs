@@ -44,7 +44,7 @@ impl Target<'_> {
 
     pub fn save(self, number: u8) -> tensorfile::Result<()> {
         let options = SaveOptions::new().write(WriteOptions::new().embed_names(true));
-        #[cfg(feature = "shards")]
+        #[cfg(feature = "safetensors")]
         let options = if self.in_shards { options.max_shard_bytes(1) } else { options };
         options.save(self.path(), &self.value(number))
     }
@@ -92,7 +92,7 @@ impl std::fmt::Display for Target<'_> {
 pub fn for_each_target(in_memory: bool, mut test: impl FnMut(Target)) {
     for format in written_formats() {
         for in_shards in [false, true] {
-            if !in_shards || cfg!(feature = "shards") && format.max_tensors.is_none() {
+            if !in_shards || cfg!(feature = "safetensors") && format.max_tensors.is_none() {
                 test(Target { format, folder: folder(in_memory).path(), in_shards });
             }
         }
@@ -202,7 +202,7 @@ fn threads_that_save_at_once() {
 }
 
 /// Writers that were killed in every state that they can leave, and a next save of another kind.
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn a_save_as_one_file_removes_what_one_in_shards_left() {
     let (mut rounds, mut left) = (0, 0);

@@ -107,7 +107,7 @@ fn a_list_of_names_is_a_tensor_where_names_are_stored() {
     assert_eq!(ten::from_slice::<TensorMap>(&ten::to_vec(&map).unwrap()).unwrap(), map);
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn shards_are_files_of_their_own() {
     // The name is the position, in the first shard.

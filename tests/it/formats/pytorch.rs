@@ -812,6 +812,7 @@ fn files_cannot_be_written() {
     assert_eq!(FORMATS.iter().filter(|format| format.read_only).count(), 1);
 }
 
+#[cfg(feature = "ptd")]
 #[test]
 fn other_formats_take_the_tensors() {
     for (name, tensors) in expected() {

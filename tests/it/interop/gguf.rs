@@ -201,7 +201,7 @@ fn types_of_files_of_python_are_kept() {
     assert_eq!(after.metadata, expected);
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn parts_are_those_of_python() {
     let Some(python) = Python::find() else { return };

@@ -1,9 +1,9 @@
 //! Files to and from foreign software, which `support/interop.rs` finds. Without it, these tests print that they are
 //! skipped.
 
-#[cfg(all(feature = "cloud", feature = "safetensors"))]
+#[cfg(feature = "cloud")]
 mod cloud;
-#[cfg(all(feature = "pytorch", feature = "safetensors"))]
+#[cfg(feature = "pytorch")]
 mod dcp;
 #[cfg(feature = "digest")]
 mod digest;

@@ -178,7 +178,7 @@ fn unknown_dtypes_stay_unknown() {
     assert_eq!(File::open(&path).unwrap().get("b").unwrap().info().dtype, tensorfile::Dtype::U8);
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn an_index_of_shards_is_refused() {
     for (format, key) in editable() {

@@ -646,7 +646,7 @@ fn what_describes_the_layout_of_a_file_is_not_copied_to_another() {
         }
     }
     // A shard differs from the next one in it, and says nothing about all of them.
-    #[cfg(all(feature = "shards", feature = "safetensors"))]
+    #[cfg(feature = "safetensors")]
     {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.safetensors");
@@ -665,7 +665,7 @@ fn what_describes_the_layout_of_a_file_is_not_copied_to_another() {
 }
 
 /// A folder of `HuggingFaceStorageWriter` of PyTorch 2.15, with an index: nothing is wrong with it.
-#[cfg(all(feature = "shards", feature = "safetensors"))]
+#[cfg(feature = "safetensors")]
 #[test]
 fn a_consolidated_folder_of_pytorch_is_as_it_should_be() {
     let folder = crate::support::root().join("tests/fixtures/cases/torch2/dcp-hf-mapped");
@@ -680,7 +680,7 @@ fn a_consolidated_folder_of_pytorch_is_as_it_should_be() {
     );
 }
 
-#[cfg(feature = "shards")]
+#[cfg(feature = "safetensors")]
 #[test]
 fn every_shard_has_the_metadata() {
     for format in keepers() {
