@@ -4,6 +4,7 @@ use indexmap::IndexMap;
 use tensorfile::model::{TensorRecord, TensorSink, Tensors};
 use tensorfile::{Layout, Shape, Tensor, TensorInfo, TensorMap};
 
+use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::resume::{Resume, State};
 use crate::sample::Sample;
@@ -127,7 +128,8 @@ pub struct Batches<I> {
 }
 
 impl<I: Iterator<Item = Result<Sample>>> Batches<I> {
-    /// Batches of `size` samples, such as of [`Shards`](crate::Shards): they are loaded when they are stacked.
+    /// Batches of `size` samples, such as of [`Shards`](crate::Shards): they are loaded when they are stacked. The samples
+    /// of a batch from streams hold at most [`Limits::held`](tensorfile::Limits::held) bytes together.
     pub fn new(samples: I, size: usize) -> Self {
         Self { samples, size: size.max(1) }
     }
@@ -153,10 +155,10 @@ impl<I: Iterator<Item = Result<Sample>>> Iterator for Batches<I> {
     type Item = Result<Batch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let samples: Result<Vec<Sample>> = self.samples.by_ref().take(self.size).collect();
-        match samples {
-            Ok(samples) if samples.is_empty() => None,
-            samples => Some(samples.and_then(|samples| Batch::new(&samples))),
+        let mut buffer = Buffer::default();
+        match buffer.fill(self.size, &mut self.samples) {
+            Ok(()) if buffer.samples().is_empty() => None,
+            filled => Some(filled.and_then(|()| Batch::new(buffer.samples()))),
         }
     }
 }

@@ -31,8 +31,8 @@
 //! # Limits
 //!
 //! Shards may come from anybody. Headers before a file are at most 1 MiB, a shard has at most [`Limits::tensors`] samples,
-//! a sample of a stream is at most [`Limits::held`] bytes, and what its tensors take beyond that is bounded by
-//! [`Limits::memory`] and [`Limits::shared`]. A broken file is an [`Error`] with shard, key and offset. Nothing in a shard is
+//! a sample of a stream is at most [`Limits::held`] bytes, and so are those in the buffer of a [`Shuffle`] or a [`Batch`]
+//! together. What the tensors of a sample take beyond that is bounded by [`Limits::memory`] and [`Limits::shared`]. A broken file is an [`Error`] with shard, key and offset. Nothing in a shard is
 //! ever run.
 //!
 //! [`Limits::held`]: tensorfile::Limits::held
@@ -42,6 +42,7 @@
 
 mod archive;
 mod batches;
+mod buffer;
 mod compression;
 mod error;
 mod folder;

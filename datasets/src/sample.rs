@@ -79,6 +79,8 @@ pub struct Sample {
     pub(crate) container: Container,
     /// The offset of the container in the shard.
     pub(crate) start: u64,
+    /// The number of bytes that the container holds in memory for this sample alone.
+    pub(crate) held: u64,
     /// The offset of the first header in the shard.
     pub(crate) header: u64,
     /// The offset of the next header after this sample in the shard.

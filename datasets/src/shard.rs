@@ -271,10 +271,10 @@ impl Shard {
         if let Err(why) = name_members(&mut members) {
             broken.get_or_insert_with(|| Error::malformed(why).at(header).in_sample(&key));
         }
-        let (container, start) = self.bytes.container();
+        let (container, start, held) = self.bytes.container();
         let source = Arc::clone(&self.source);
         let (is_full, decompressed) = (false, OnceLock::new());
-        let sample = Sample { key, members, source, container, start, header, end, is_full, decompressed };
+        let sample = Sample { key, members, source, container, start, held, header, end, is_full, decompressed };
         Ok(Some(broken.map_or(Ok(sample), Err)))
     }
 
@@ -438,12 +438,15 @@ impl Bytes {
         pass_padding(reader, size)
     }
 
-    /// Returns the bytes of a sample, and their offset in the shard.
-    fn container(&mut self) -> (Container, u64) {
+    /// Returns the bytes of a sample, their offset in the shard, and how many are held in memory.
+    fn container(&mut self) -> (Container, u64, u64) {
         match self {
-            Self::Mapped(container) => (container.clone(), 0),
-            Self::Headers(reader) => (reader.container.clone(), 0),
-            Self::Stream { held, start, .. } => (Container::from_bytes(std::mem::take(held)), *start),
+            Self::Mapped(container) => (container.clone(), 0, 0),
+            Self::Headers(reader) => (reader.container.clone(), 0, 0),
+            Self::Stream { held, start, .. } => {
+                let len = held.len() as u64;
+                (Container::from_bytes(std::mem::take(held)), *start, len)
+            }
         }
     }
 

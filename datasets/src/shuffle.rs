@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use tensorfile::ErrorKind;
 
+use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::resume::{Resume, State, skip};
 use crate::sample::Sample;
@@ -16,13 +17,15 @@ pub struct Shuffle {
     samples: Shards,
     size: usize,
     random: Rng,
-    buffer: Vec<Sample>,
+    buffer: Buffer,
+    has_failed: bool,
 }
 
 impl Shards {
     /// Shuffles samples: each one is chosen from a buffer of `size`, which is filled first. Equal seeds give equal orders.
     ///
-    /// Samples of mapped shards take no memory in the buffer, those of streams do.
+    /// Samples of mapped shards take no memory in the buffer. Those of streams do, up to
+    /// [`Limits::held`](tensorfile::Limits::held) bytes together; more are an error.
     ///
     /// ```
     /// use tensorfile_datasets::{ShardWriter, Shards};
@@ -43,7 +46,13 @@ impl Shards {
     /// ```
     #[must_use]
     pub fn shuffle(self, size: usize, seed: u64) -> Shuffle {
-        Shuffle { samples: self, size: size.max(1), random: Rng::with_seed(seed), buffer: Vec::new() }
+        Shuffle {
+            samples: self,
+            size: size.max(1),
+            random: Rng::with_seed(seed),
+            buffer: Buffer::default(),
+            has_failed: false,
+        }
     }
 }
 
@@ -55,7 +64,7 @@ impl Shuffle {
     }
 
     /// Reads samples at places again.
-    fn read(&self, places: &[Position]) -> Result<Vec<Sample>> {
+    fn read(&self, places: &[Position]) -> Result<Buffer> {
         let mut found: Vec<Option<Sample>> = places.iter().map(|_| None).collect();
         let mut shards: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
         for (i, place) in places.iter().enumerate() {
@@ -73,10 +82,12 @@ impl Shuffle {
                 }
             }
         }
-        found.into_iter().collect::<Option<_>>().ok_or_else(|| {
-            ErrorKind::Message("the state is one of other shards: samples of its buffer are not there".to_owned())
-                .into()
-        })
+        let mut buffer = Buffer::default();
+        for sample in found {
+            let other = "the state is one of other shards: samples of its buffer are not there";
+            buffer.push(sample.ok_or_else(|| ErrorKind::Message(other.to_owned()))?)?;
+        }
+        Ok(buffer)
     }
 }
 
@@ -84,22 +95,17 @@ impl Iterator for Shuffle {
     type Item = Result<Sample>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.buffer.len() < self.size {
-            match self.samples.next() {
-                Some(Ok(sample)) => self.buffer.push(sample),
-                Some(Err(error)) => {
-                    // It is the last item.
-                    self.buffer.clear();
-                    return Some(Err(error));
-                }
-                None => break,
-            }
-        }
-        if self.buffer.is_empty() {
+        if self.has_failed {
             return None;
         }
-        let chosen = self.random.usize(..self.buffer.len());
-        Some(Ok(self.buffer.swap_remove(chosen)))
+        if let Err(error) = self.buffer.fill(self.size, &mut self.samples) {
+            // Samples after an error would be in another order than those of an undisturbed run.
+            self.has_failed = true;
+            self.buffer = Buffer::default();
+            return Some(Err(error));
+        }
+        let len = self.buffer.samples().len();
+        (len > 0).then(|| Ok(self.buffer.swap_remove(self.random.usize(..len))))
     }
 }
 
@@ -108,7 +114,7 @@ impl Resume for Shuffle {
         let place = |sample: &Sample| Position { shard: sample.source.location.clone(), offset: sample.header };
         State {
             position: self.samples.position().clone(),
-            buffer: self.buffer.iter().map(place).collect(),
+            buffer: self.buffer.samples().iter().map(place).collect(),
             random: Some(self.random.get_seed()),
             returned: 0,
         }
@@ -119,6 +125,7 @@ impl Resume for Shuffle {
             return Err(ErrorKind::Message("the state is not one of a shuffle".to_owned()).into());
         };
         self.buffer = self.read(&state.buffer)?;
+        self.has_failed = false;
         self.random = Rng::with_seed(seed);
         self.samples.resume_at(&state.position)?;
         skip(self, state.returned)

@@ -7,7 +7,7 @@ use ndarray::{Array1, array};
 use tensorfile::{Tensor, TensorMap};
 use tensorfile_datasets::{Batches, Column, Loader, OnError, Resume, ShardWriter, Shards, State};
 
-use crate::support::{gzip, keys, text};
+use crate::support::{ShardFile, archive, file, gzip, held, keys, text};
 
 /// Writes samples `0`, `1`, … in shards of seven, every second one compressed.
 fn write(folder: &Path, samples: usize) -> Vec<String> {
@@ -148,4 +148,26 @@ fn a_loader_keeps_the_order_and_reports_errors_and_panics() {
     let mut panics = Loader::new(broken(), 2, |sample| if sample.key == "5" { panic!("five") } else { Ok(()) });
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| panics.by_ref().for_each(drop))).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"five"));
+}
+
+/// The limit is one for all samples that are held, not for each of them.
+#[test]
+fn buffers_of_streams_hold_no_more_than_the_limit() {
+    let tar = archive(&(0..4).map(|i| file(&format!("{i}.x"), [i; 2000])).collect::<Vec<_>>());
+    let (stream, mapped) = (ShardFile::named("a.tar.gz", &gzip(&tar)), ShardFile::new(&tar));
+    let shards = |shard: &ShardFile, limit| Shards::new(shard.location()).unwrap().limits(held(limit));
+    let expected = |held| format!("number of bytes held by samples in a buffer is {held}, but the limit is 7000");
+    for shard in [&stream, &mapped] {
+        assert_eq!(shards(shard, 7000).shuffle(2, 1).map(Result::unwrap).count(), 4);
+        assert_eq!(Batches::new(shards(shard, 7000), 2).map(Result::unwrap).count(), 2);
+        assert_eq!(Batches::new(shards(shard, 1 << 20), 4).map(Result::unwrap).count(), 1);
+    }
+    let mut shuffled = shards(&stream, 7000).shuffle(4, 1);
+    let error = shuffled.next().unwrap().unwrap_err();
+    assert!(error.to_string().contains(&expected(7536)), "{error}");
+    assert_eq!((error.category(), error.key()), (tensorfile::Category::Limit, Some("2")));
+    assert!(shuffled.next().is_none());
+    let error = Batches::new(shards(&stream, 7000), 4).next().unwrap().unwrap_err();
+    assert!(error.to_string().contains(&expected(7536)), "{error}");
+    assert_eq!(shards(&mapped, 7000).shuffle(4, 1).map(Result::unwrap).count(), 4);
 }
