@@ -99,13 +99,15 @@ fn in_path(path: &Path, error: &io::Error) -> Error {
 pub struct Unpacked {
     /// The number of files.
     pub files: u64,
-    /// What is wrong with the end of the shard, as of [`Shard::warnings`](crate::Shard::warnings).
+    /// Files left out, such as hard links, and what is wrong with the end of the shard, as of
+    /// [`Shard::warnings`](crate::Shard::warnings).
     pub warnings: Vec<Warning>,
 }
 
 /// Writes the files of a shard to a folder. Existing files are replaced, each when it is complete.
 ///
-/// Only files are written: links and folders without files are left out. All modes are those of new files.
+/// Only files are written. Folders without files and symbolic links are left out; so are files that samples cannot have,
+/// such as hard links, devices and sparse files, each with a warning. All modes are those of new files.
 ///
 /// # Errors
 ///
@@ -131,10 +133,11 @@ pub fn unpack(location: &str, folder: &Path) -> Result<Unpacked> {
         };
         let blame = |error: Error| in_shard(head.blame(error.at(offset)));
         let mut data = (&mut reader).take(head.size);
-        if let Some(path) = &head.path {
-            if let Some(why) = &head.refused {
-                return Err(in_shard(Error::malformed(why).at(offset)));
-            }
+        if let Some(why) = &head.refused {
+            let left_out = Warning::new(WarningKind::LeftOut, format!("a file is left out: {why} (at byte {offset})"));
+            unpacked.warnings.push(left_out.at(offset));
+        }
+        if let (Some(path), None) = (&head.path, &head.refused) {
             let target = target(folder, path).map_err(|error| in_shard(error.at(offset)))?;
             write(&target, &mut data).map_err(blame)?;
             unpacked.files += 1;

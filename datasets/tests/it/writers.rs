@@ -1,5 +1,7 @@
 //! Archives of other programs, their ends, and members that are not read.
 
+use std::fs;
+
 use tensorfile::report::WarningKind;
 use tensorfile::{Category, ErrorKind, Limits, OpenOptions, TensorMap};
 use tensorfile_datasets::{OnError, Shard, Shards, TAR, is_shard, is_shard_at, unpack};
@@ -258,5 +260,36 @@ fn windows_of_zstd_are_bounded() {
     for (limit, found) in [(1 << 20, None), (1_100_000, None), (1 << 21, Some("1"))] {
         let sample = Shard::with_limits(shard.location(), held(limit)).unwrap().next().unwrap();
         assert_eq!(sample.ok().map(|sample| sample.key).as_deref(), found, "{limit}");
+    }
+}
+
+/// What costs a sample its place costs nothing else when a shard is unpacked.
+#[test]
+fn what_is_not_unpacked_is_a_warning() {
+    let tar = archive(&[
+        file("1.txt", "one"),
+        entry("2.txt", b'1', b""),
+        entry("3.txt", b'3', b""),
+        entry("4.txt", b'7', b"four"),
+        entry("5.txt", b'V', b""),
+        entry("6.txt", b'2', b""),
+        file("7.txt", "seven"),
+    ]);
+    for bytes in [tar.clone(), gzip(&tar)] {
+        let shard = ShardFile::new(&bytes);
+        let out = shard.folder.path().join("out");
+        let unpacked = unpack(shard.location(), &out).unwrap();
+        let warnings: Vec<_> =
+            unpacked.warnings.iter().map(|warning| (warning.offset, warning.text.as_str())).collect();
+        assert_eq!(
+            warnings,
+            [
+                (Some(1024), "a file is left out: `2.txt` is a hard link, which is not read (at byte 1024)"),
+                (Some(1536), "a file is left out: `3.txt` is a device, which is not read (at byte 1536)"),
+            ]
+        );
+        let mut names: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!((names, unpacked.files), (["1.txt", "4.txt", "7.txt"].map(Into::into).to_vec(), 3));
     }
 }
