@@ -114,6 +114,26 @@ fn objects_in_a_store_are_read_and_written() {
     ));
 }
 
+/// A save with `--no-clobber` of more than 16 MiB uploads to `KEY.tmp/NUMBER` and copies. If it is killed between, any
+/// later save of that object removes the temporary one, however short it is.
+#[test]
+fn a_save_removes_what_a_killed_one_left_in_a_store() {
+    let session = Session::new();
+    let Some(store) = Store::start() else { return };
+    for options in ["", " --no-clobber"] {
+        let key = format!("models/m{}.ptd", options.len());
+        for left in ["77", "notes.txt"] {
+            let line = format!("convert model.ptd s3://bucket/{key}.tmp/{left} --to ptd --filter head.*");
+            assert!(store.command(&session, &line).output().unwrap().status.success());
+        }
+        let line = format!("convert model.ptd s3://bucket/{key} --filter head.*{options}");
+        assert!(store.command(&session, &line).output().unwrap().status.success());
+        let keys: Vec<String> = store.client(&["list", "bucket"]).lines().map(str::to_owned).collect();
+        let of_this = keys.iter().filter(|name| name.starts_with(&key)).map(|name| &name[key.len()..]);
+        assert_eq!(of_this.collect::<Vec<_>>(), ["", ".tmp/notes.txt"], "and objects of others stay");
+    }
+}
+
 /// Writes a shard to `data`. Its samples are long enough for an upload in parts.
 fn shard(session: &Session, number: usize) {
     fs::create_dir_all(session.path("data")).unwrap();

@@ -38,27 +38,30 @@ pub(super) fn upload(
     if len <= SINGLE {
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
         write(&mut bytes)?;
-        return Ok(put(object, bytes, no_replace)?);
-    }
-    if !no_replace {
+        put(object, bytes, no_replace)?;
+    } else if no_replace {
+        upload_new(object, len, write)?;
+    } else {
         upload_parts(object, len, write)?;
-        remove_left(object);
-        return Ok(());
     }
-    // An upload in parts cannot be told to leave an object alone, but a copy can.
+    remove_left(object);
+    Ok(())
+}
+
+/// Writes an object that must not exist. An upload in parts cannot be told to leave an existing object alone, but a
+/// copy can.
+fn upload_new(object: &Object, len: u64, write: &mut dyn FnMut(&mut dyn Write) -> Result<()>) -> Result<()> {
     let temporary = object.with_key(&format!("{}.tmp/{}", object.key, unique()))?;
     upload_parts(&temporary, len, write)?;
     let copied = copy_new(&temporary, object);
     // Its failure is less important than that of the copy.
     let deleted = delete(&temporary);
     copied?;
-    deleted?;
-    remove_left(object);
-    Ok(())
+    Ok(deleted?)
 }
 
-/// Removes the temporary objects of killed uploads of an object that is there now. The copy of a living one would fail,
-/// because it exists. Failures are ignored: nobody may have asked for the right to list objects.
+/// Removes the temporary objects that killed uploads of this object left. The object is there now, so the copy of an
+/// upload that is still alive would fail anyway. Failures are ignored: you can save without the right to list objects.
 fn remove_left(object: &Object) {
     let (Ok(store), Ok(folder)) = (object.store(), Path::parse(format!("{}.tmp", object.key))) else { return };
     let _ = runtime::run(async move {
