@@ -321,15 +321,16 @@ impl ErrorKind {
             ..=LONGEST => strsim::osa_distance(name, other),
             long => long,
         };
-        // A name with fewer or more segments at either end is nearer than one of the same length.
-        let is_part = |long: &str, short: &str| {
-            let rest = long.strip_prefix(short).map(|rest| rest.starts_with('.'));
-            rest == Some(true) || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'))
-        };
-        let order = |other: &String| (!is_part(other, name) && !is_part(name, other), distance(other));
+        let order = |other: &String| (!Self::is_part(other, name) && !Self::is_part(name, other), distance(other));
         let found = found.into_iter().map(|other| (order(&other), other)).collect();
         let found = sorted::values(found, &mut |(one, _), (other, _)| one.cmp(other));
         found.into_iter().map(|(_, other)| other).collect()
+    }
+
+    /// Returns whether `long` is `short` with more segments before or after it. Such a name is nearer than any other.
+    pub(crate) fn is_part(long: &str, short: &str) -> bool {
+        long.strip_prefix(short).is_some_and(|rest| rest.starts_with('.'))
+            || long.strip_suffix(short).is_some_and(|rest| rest.ends_with('.'))
     }
 
     /// Returns the category.

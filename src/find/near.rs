@@ -151,8 +151,7 @@ fn difference(one: &str, other: &str) -> Option<usize> {
     if one == other {
         return Some(0);
     }
-    let is_below = |name: &str, end: &str| name.strip_suffix(end).is_some_and(|prefix| prefix.ends_with('.'));
-    if is_below(one, other) || is_below(other, one) {
+    if ErrorKind::is_part(one, other) || ErrorKind::is_part(other, one) {
         return Some(1);
     }
     let ends = letters(end(one), end(other)).map(|difference| difference + OTHER_BEGINNING);
@@ -189,6 +188,8 @@ mod tests {
             ("bias", "bais", true),
             ("decoder.bias", "encoder.bias", true),
             ("layers.*.norm.weight", "model.layers.*.norm.weight", true),
+            ("embedding", "embedding.weight.of.all.tokens", true),
+            ("embedding", "embeddings_of_all_tokens.weight", false),
             ("a.long.beginning.norm.weight", "another.norm.weight", true),
             ("head", "tail", false),
             ("bias", "decoder.running_mean", false),
