@@ -57,6 +57,8 @@ struct Inner {
     offset: Option<u64>,
     shard: Option<PathBuf>,
     path: Option<PathBuf>,
+    /// A way out that depends on the call, and not on the kind.
+    advice: Option<&'static str>,
 }
 
 /// An [`ErrorKind`] behind `Any`, so that the crates of users do not compile its drop code.
@@ -160,6 +162,7 @@ impl Error {
             offset: None,
             shard: None,
             path: None,
+            advice: None,
         }))
     }
 
@@ -253,6 +256,12 @@ impl Error {
         self
     }
 
+    /// Adds a way out to the message.
+    pub(crate) fn advise(mut self, advice: &'static str) -> Self {
+        self.0.advice = Some(advice);
+        self
+    }
+
     /// Adds names in the file to the error for a missing tensor, unless it has some.
     pub(crate) fn with_found_names(mut self, names: impl FnOnce() -> (Vec<String>, usize)) -> Self {
         if let ErrorKind::Missing { found, others, .. } = self.0.kind.get_mut()
@@ -337,6 +346,9 @@ impl fmt::Display for WithoutPath<'_> {
             write!(f, "tensor `{}`: ", Short(tensor))?;
         }
         error.kind.get().fmt(f)?;
+        if let Some(advice) = error.advice {
+            write!(f, "; {advice}")?;
+        }
         let shard = error.shard.as_ref().map(|shard| shard.display());
         match (error.offset, shard) {
             (Some(offset), Some(shard)) => write!(f, " (at byte {offset} of {shard})"),
@@ -361,6 +373,7 @@ impl fmt::Debug for Error {
             .field("offset", &self.0.offset)
             .field("shard", &self.0.shard)
             .field("path", &self.0.path)
+            .field("advice", &self.0.advice)
             .finish()
     }
 }

@@ -29,6 +29,9 @@ use crate::write::{Encode, Plan, WriteOptions};
 /// A killed process leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it, if
 /// the file system has locks: a writer holds the lock of its file while it lives.
 ///
+/// An index of shards of the same name, and its shards, stay: they may be all that others have. The path is opened as
+/// the new file from then on.
+///
 /// With the Cargo feature `cloud`, the path may be `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`. The object
 /// is uploaded, in parts if it is long, and is visible when it is complete.
 ///

@@ -113,7 +113,15 @@ fn read_stream(
     let mut kept = KeptStream { reader, is_wanted: &for_serde, bytes: Vec::new(), is_whole: true };
     let deserializer = Deserializer::with_reader(reading, &mut kept, limits.clone()).telling(&for_serde);
     let Err(failed) = read_with(deserializer, reading, &mut |deserializer| read(deserializer)) else { return Ok(()) };
-    let Some(file) = failed.required.and_then(|_| kept.rest()) else { return Err(failed.error) };
+    if failed.required.is_none() {
+        return Err(failed.error);
+    }
+    let Some(file) = kept.rest() else {
+        return Err(failed.error.advise(
+            "if it may be empty, add `#[serde(default)]`: a field with nothing in the file is found by reading again, and a \
+             stream of more than 1 MiB is read once",
+        ));
+    };
     let slice = || Deserializer::with_slice(reading, &file, limits.clone());
     read_again(&slice, reading, &mut |deserializer| read(deserializer), failed)
 }
