@@ -44,11 +44,13 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 
 /// List, show, compare, check and convert tensor files.
 ///
-/// The format of a file is detected from its content and its name. A file to read may be a URL: `https://…`, `http://…`,
-/// or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging Face hub. The file `-` is standard input. `ls`, `info`,
-/// `stats`, `hash` and `verify` read a pipe once, and hold only its index and a piece of a tensor. Others read it into
-/// memory, or into a temporary file if it sends more than 64 MiB. So do all if the tensors are not in order, or the
-/// index is at the end, as in npz, tensorbuffers and pytorch files.
+/// You need not name the format: it is detected from the content of the file and its name. Wherever a file is read you
+/// may pass a URL: `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging Face hub.
+///
+/// Pass `-` for standard input. `ls`, `info`, `stats`, `hash` and `verify` read a pipe once, and hold only its index
+/// and a piece of a tensor. Other commands hold a pipe in memory, or in a temporary file if it is longer than 64 MiB.
+/// So do all commands if the tensors are not in order, or the index is at the end, as in npz, tensorbuffers and pytorch
+/// files.
 ///
 /// Results go to standard output, messages to standard error.
 #[derive(Debug, Parser)]
@@ -57,11 +59,12 @@ pub use args::{Axis, Filter, InvalidGlob, Slice};
 struct Cli {
     #[command(flatten)]
     color: colorchoice_clap::Color,
-    /// Take up to this much memory for the tensors of a file that are held at once, such as 8GiB
+    /// Use up to this much memory for tensors held at once, such as 8GiB
     ///
-    /// Most commands hold a piece of a tensor, whatever its size. By default, they hold no more than the file has
-    /// bytes, or 16 GiB or 64 times its size more if tensors share bytes or are compressed. A larger number also lets
-    /// the tensors of a file share as many bytes. It also bounds what is held of a file from a server without ranges.
+    /// Most commands hold a piece of a tensor, however large the tensor is. By default, they hold at most the size of
+    /// the file, and 16 GiB or 64 times that size more if tensors share bytes or are compressed. Pass a larger number
+    /// for files whose tensors share more bytes. The number also limits how much of a file is held if its server has no
+    /// ranges.
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
     max_memory: Option<u64>,
     /// Print how many requests servers answered, and how many bytes they sent

@@ -21,7 +21,7 @@ pub struct Rename {
     /// tensor at position 0 of what is read, and so does `0=NEW` if it has no name. `\*`, `\=` and `\\` are the
     /// characters.
     ///
-    /// If given several times, the first rule that matches a tensor renames it. A rule that renames no tensor is an
+    /// If you give several rules, the first one matching a tensor renames it. A rule that renames no tensor is an
     /// error.
     #[arg(long = "rename", value_name = "OLD=NEW", allow_hyphen_values = true, add = tensor_name_and_new())]
     renames: Vec<RenameRule>,

@@ -20,13 +20,13 @@ use crate::output::note;
 pub struct SplitArgs {
     /// Take the share of one of several processes: K of N, such as 3/40
     ///
-    /// Each process is given the same files, and finds the same shares of about the same size.
+    /// Give each process the same files. It finds the same shares, of about equal size.
     #[arg(long, value_name = "K/N")]
     split: Option<SplitNumber>,
     /// Take the share from a plan: FILE is what `splits --json` printed
     ///
-    /// Otherwise each process plans, and asks for the length of each file. A file whose length changed after the plan is an
-    /// error.
+    /// Without a plan, each process asks for the length of each file. If the length of a file has changed since the
+    /// plan, you get an error.
     #[arg(long, requires = "split")]
     plan: bool,
 }

@@ -16,7 +16,7 @@ use crate::output::numbers::Sizes;
 /// The arguments of commands that write files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct WriteArgs {
-    /// Store names in this way; by default, they are embedded if the format cannot store all of them
+    /// Store names in this way. By default, they are embedded if the format cannot store all of them
     #[arg(long, value_name = "HOW", value_enum)]
     pub names: Option<Names>,
     /// Write names of 64 to 127 bytes to gguf, which only some programs read

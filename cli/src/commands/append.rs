@@ -12,12 +12,12 @@ use crate::output::Stdout;
 
 /// Add the tensors of other files to a file.
 ///
-/// The file keeps its format and its metadata; the metadata of the other files is ignored. A new file is written and
-/// replaces the old one when it is complete. Commands that append to the same file at the same time wait for each
-/// other.
+/// The file keeps its format and its metadata; the metadata of the other files is ignored. A new file is written, and
+/// replaces the old one when it is complete. If you run several of these commands on one file at the same time, they
+/// wait for each other.
 ///
-/// A tensor without a name, as in npy files, is named after its file, unless FILE has no names either. --rename renames
-/// the tensors of the other files.
+/// If a tensor has no name, as in npy files, it is named after its file, unless FILE has no names either. Use --rename
+/// to rename the tensors of the other files.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Append {

@@ -19,25 +19,25 @@ use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
 ///
-/// The new file replaces an existing one only when it is complete, so the input and the output can be the same file.
-/// Tensors are read and written in pieces, not held in memory.
+/// The new file replaces an existing one only when it is complete, so input and output may be the same file. Tensors
+/// are read and written in pieces, not held in memory.
 ///
-/// A tensor without a name, as in npy files, is named after its file where names are stored; several are named by their
-/// positions.
+/// If a tensor has no name, as in npy files, it is named after its file where names are stored; several are named by
+/// their positions.
 ///
-/// Names that the format cannot store are embedded in an additional tensor, but not in gguf. Everything else that it
-/// cannot store is an error; --lossy drops names, metadata, blobs and tensors of unknown dtypes. The metadata of PyTorch
-/// checkpoints, and the entry `format` of safetensors files, which names the library that a file was written for, are
-/// always dropped by formats that cannot store them.
+/// Names the format cannot store are embedded in an additional tensor, but not in gguf. Anything else it cannot store
+/// is an error, unless you pass --lossy, which drops names, metadata, blobs and tensors of unknown dtypes. Two kinds of
+/// metadata are dropped without --lossy if the format cannot store them: the metadata of PyTorch checkpoints, and the
+/// entry `format` of safetensors files, which names the library a file was written for.
 ///
-/// A folder of files becomes WebDataset shards if OUT is a pattern such as `train-{000000..}.tar`: the files whose paths are
-/// equal up to the first dot of their names are a sample. A shard, `.tar`, is unpacked into a folder if OUT has no extension of
-/// a format.
+/// To pack a folder of files into WebDataset shards, pass a pattern such as `train-{000000..}.tar` as OUT; files whose
+/// paths agree up to the first dot of the file name form a sample. To unpack a shard, `.tar`, into a folder, pass an
+/// OUT without the extension of a format.
 ///
-/// With --split K/N, FILE is a folder, a file, a pattern such as 'train-{000..123}.tar', or with --plan a plan, OUT is a folder,
-/// and the process converts its share to one file of it, `part-0000K-of-0000N`. OUT may be a folder of a store, such as
-/// s3://bucket/folder. Long files are divided too. Samples stay samples, unless --to is given. A line about the part is printed,
-/// which `splits --commit` takes.
+/// With --split K/N, you share the work among N processes: FILE is a folder, a file, a pattern such as
+/// 'train-{000..123}.tar', or with --plan a plan; OUT is a folder, which may be in a store, such as s3://bucket/folder.
+/// The process converts its share to one file, `part-0000K-of-0000N`, and prints a line about it for `splits --commit`.
+/// Long files are divided too. Samples stay samples, unless you pass --to.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {

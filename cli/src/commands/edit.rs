@@ -16,10 +16,11 @@ use crate::output::{Progress, Stdout, escape};
 
 /// Change the metadata of a safetensors, gguf or tensorbuffers file.
 ///
-/// The tensors stay as they are, byte by byte, and so do all other entries of the metadata. A new file is written and
-/// replaces the old one when it is complete. Commands that edit the same file at the same time wait for each other.
+/// The tensors stay as they are, byte by byte, and so do the other entries of the metadata. A new file is written, and
+/// replaces the old one when it is complete. If you run several of these commands on one file at the same time, they
+/// wait for each other.
 ///
-/// In gguf, an entry that the file has keeps its type, and its new value must be one of it. A new entry is a string.
+/// In gguf, an existing entry keeps its type, and your new value must fit it. A new entry is a string.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Edit {

@@ -16,11 +16,11 @@ use crate::output::{Each, Stdout, escape, note};
 /// Print digests of files, which are equal for equal tensors in any format.
 ///
 /// A digest covers names, dtypes, shapes and elements. It does not depend on the format, the order of tensors, the
-/// memory order of elements, or metadata. A tensor without a name is identified by its position. Elements are compared
-/// as bytes: 0.0 differs from -0.0.
+/// memory order of elements, or metadata. An unnamed tensor is identified by its position. Elements count as bytes: 0.0
+/// differs from -0.0.
 ///
-/// The output has the lines of b3sum and sha256sum, but the digest is not that of the file's bytes. Tensors are read in
-/// pieces, except those that are sparse or not in row-major order.
+/// The lines look as from b3sum and sha256sum, but digest tensors, not the bytes of the file. Tensors are read in
+/// pieces, unless they are sparse or not row-major.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {

@@ -16,8 +16,8 @@ use crate::output::{Column, Stdout, Table, Wide, wrap};
 
 /// Describe files: format, size, dtypes, layout, metadata and warnings.
 ///
-/// Only the index and the metadata are read. Bytes that are not payload belong to the index, to record headers or to
-/// padding, or are unused.
+/// Only the index and the metadata are read. Bytes outside of payloads are the index, record headers, padding, or
+/// unused.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Info {

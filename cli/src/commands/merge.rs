@@ -14,16 +14,15 @@ use crate::output::{Stdout, note};
 
 /// Merge several files, or the shards of an index, into one file.
 ///
-/// The last file is the one to write, as in `cp`. If it exists, it is not replaced unless that is obviously meant: by
-/// --output or --force. With --output, all other files are read.
+/// The last file is the one to write, as in `cp`. If it exists, it is replaced only with --force. If you name the file
+/// to write with --output, all others are read, and an existing file is replaced.
 ///
-/// The tensors keep the order of the files. Two tensors with the same name are an error. `PREFIX=FILE` instead of FILE puts
-/// `PREFIX.` before the names of its tensors, and --rename renames single ones, before that: `#3` is the tensor at position 3
-/// of all that are read. A tensor without a name, as in npy files, is named after its file. A directory stands for the tensor
-/// files in it.
+/// The tensors keep the order of the files. Two tensors with the same name are an error: write `PREFIX=FILE` for FILE
+/// to put `PREFIX.` before the names of its tensors, or rename single tensors with --rename, which comes first. `#3` is
+/// the tensor at position 3 of all you read. If a tensor has no name, as in npy files, it is named after its file. A
+/// directory stands for the tensor files in it.
 ///
-/// Metadata with the same key and
-/// different values is an error too, unless --lossy keeps the value of the first file.
+/// Metadata with the same key and different values is an error too. With --lossy, the value of the first file is kept.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Merge {

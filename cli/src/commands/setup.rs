@@ -22,7 +22,8 @@ pub fn complete() {
 
 /// Print a completion script for a shell.
 ///
-/// The script asks `tensorfile` itself, so it also completes the names of tensors in the files of a command line.
+/// The script asks `tensorfile` itself, so you can also complete the names of tensors in the files of your command
+/// line.
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPLETIONS_EXAMPLES)]
 pub struct Completions {

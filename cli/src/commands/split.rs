@@ -13,10 +13,10 @@ use crate::output::{Stdout, note};
 
 /// Split a file by size, by the prefixes of names, or by patterns.
 ///
-/// By size, the new files are shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which
-/// all commands open as one file. If one file is enough, nothing is written unless --out is given. By names, the new
-/// files are independent. Each has the metadata of the file, which is not changed. --rename renames the tensors in the
-/// new files; --by and --by-prefix are about the old names.
+/// By size, you get shards, `model-00001-of-00003.ptd` and so on, and an index, `model.ptd.index.json`, which all
+/// commands open as one file. If one file is enough, nothing is written unless you pass --out. By names, the new files
+/// are independent. Each has the metadata of FILE, and FILE is not changed. Use --rename to rename the tensors in the
+/// new files; --by and --by-prefix match the old names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {

@@ -10,14 +10,17 @@ use crate::output::{Stdout, escape};
 
 /// Divide files into splits, for jobs of many processes, and finish such a job.
 ///
-/// A split is some files, or ranges of long ones: tensors, as in `FILE#0..5`, or samples of a WebDataset shard, by their bytes,
-/// as in `FILE@0..5120`. Only lengths and the headers of long files are read. The same files make the same splits in any order.
+/// A split is some files, or ranges of long ones: tensors, as in `FILE#0..5`, or the samples of a WebDataset shard in
+/// some bytes, as in `FILE@0..5120`. Only lengths and the headers of long files are read. The same files give the same
+/// splits in any order.
 ///
-/// `hash`, `stats`, `verify` and `convert` take `--split K/N`, so that N processes share the work, started by any scheduler.
-/// Each of them plans anew, or reads the JSON of this command with --plan, which is faster for many files. A process that
-/// fails is started again. `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it;
-/// `splits --commit` takes these lines in any order, and writes an index if every split is there once and its file has the
-/// length and the digest of its line. It reads all files for that; --by-length compares their lengths only.
+/// Pass `--split K/N` to `hash`, `stats`, `verify` and `convert`, and N processes share the work; start them with any
+/// scheduler, and start a failed one again. Each process plans by itself. If you have many files, it is faster to give
+/// all of them the JSON of this command with --plan.
+///
+/// `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it. Give these lines, in any order,
+/// to `splits --commit`. It reads all parts, and writes an index if every split is there once, with the length and the
+/// digest of its line. With --by-length, it compares only the lengths.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Splits {
@@ -27,7 +30,7 @@ pub struct Splits {
     /// The number of splits; there are fewer if there is not as much to divide
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// The most bytes of a split, such as 64MiB, but for a tensor or sample that has more; by default 64MiB
+    /// The most bytes of a split, such as 64MiB, unless one tensor or sample has more; by default 64MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes, conflicts_with = "count")]
     target_size: Option<u64>,
     /// Leave files whole, as --split of `hash`, `stats` and `verify` does
@@ -36,7 +39,7 @@ pub struct Splits {
     /// Finish a job that wrote to this folder
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["count", "target_size", "whole_files"])]
     commit: Option<PathBuf>,
-    /// With --commit, compare the lengths of files only, and not their digests, for which all of them are read
+    /// With --commit, compare only the lengths of files, not their digests, and do not read them
     #[arg(long, requires = "commit")]
     by_length: bool,
     /// Print JSON

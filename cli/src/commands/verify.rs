@@ -24,16 +24,21 @@ use crate::pieces::Pieces;
 
 /// Check that files are well-formed, match a manifest, or can be stored in another format.
 ///
-/// The structure of a file is always checked, including alignment and the coordinates of sparse tensors. A file that
-/// exceeds the limits of the library counts as malformed. A damaged tensor is a problem, even if the others can be read.
-/// Unusual but readable files give warnings: parts that are left out, tensors of unknown dtypes, repeated names, and
-/// others. What only describes how the bytes are arranged is a note: elements that are not aligned, gaps between
-/// payloads, and the order of tensors. Each has a kind, which follows it in parentheses; `--deny unknown-dtype,alignment`
-/// fails on some of them. Other commands print the warnings about something missing or different, to standard error. NaN
-/// is not reported; see `stats --fail-on`.
+/// You get three kinds of findings:
 ///
-/// Each problem is printed on a line, or `ok` if there is none. The exit code is 4 if a file is malformed, and 1 if a
-/// tensor is damaged or an optional check failed.
+/// Problems: the structure of the file is wrong, it exceeds the limits of the library, or a tensor is damaged, even
+/// if you can read the others.
+///
+/// Warnings: you can read the file, but something is missing or different, such as parts left out, tensors of unknown
+/// dtypes, or repeated names. Other commands print these too, to standard error.
+///
+/// Notes: how the bytes are arranged, such as unaligned elements, gaps between payloads, and the order of tensors.
+///
+/// Each finding has a kind, in parentheses after it. To fail on some kinds, pass `--deny unknown-dtype,alignment`. NaN
+/// is not reported here; see `stats --fail-on`.
+///
+/// Each problem is a line; a file without problems is `ok`. The exit code is 4 if a file is malformed, and 1 if a
+/// tensor is damaged or a check you asked for failed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {

@@ -39,9 +39,9 @@ use unify::Fields;
 /// Print Rust structs that load a file.
 ///
 /// Each prefix of names becomes a struct with `#[derive(TensorFile)]`, and numbered layers become a `Vec`. Equal
-/// structs are printed once. A tensor that only some layers have becomes an `Option`. A comment on each field shows
-/// dtype and shape, with `_` for dims that differ between the tensors of the field. Files without names give fields
-/// that are matched by position.
+/// structs are printed once. A tensor in only some of the layers becomes an `Option`. A comment on each field shows
+/// dtype and shape, with `_` for dims that differ between the tensors of the field. From a file without names you get
+/// fields matched by position.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Codegen {

@@ -24,17 +24,16 @@ pub use report::{Aspect, DiffReport, MetadataDiff, TensorDiff};
 
 /// Compare the names, dtypes, shapes and values of two files in any formats.
 ///
-/// A line starts with `-` for a tensor that only A has, `+` for one that only B has, and `~` for one that differs, with
-/// A before an arrow and B after it. For values, it has the number of elements that differ, and the largest absolute
-/// and relative differences, which are relative to B. The order of tensors and the memory order of elements do not
-/// matter.
+/// Each line is a tensor: `-` if only A has it, `+` if only B has it, and `~` if it differs, with A before an arrow and
+/// B after it. If values differ, you see how many, and the largest absolute and relative differences (relative to B).
+/// The order of tensors and the memory order of elements do not matter.
 ///
-/// --rename renames the tensors of A before they are compared. Two files of one tensor each are compared whatever the
-/// name is, if one of them has none, as npy files.
+/// Use --rename to rename the tensors of A before the comparison. If both files have one tensor, and one of these is
+/// unnamed, as in npy files, they are compared.
 ///
-/// Values are compared as numbers, across dtypes too, and must be equal unless a tolerance is given. NaN equals NaN,
-/// and 0.0 equals -0.0. Quantized and packed elements are compared as bits, with the same dtype only. Sparse tensors
-/// are equal if they store the same elements; they are not compared with dense tensors.
+/// Values are compared as numbers, across dtypes too, and must be equal unless you pass a tolerance. NaN equals NaN,
+/// and 0.0 equals -0.0. Quantized and packed elements are compared as bits, and only with the same dtype. Sparse
+/// tensors are equal if they store the same elements; they are not compared with dense tensors.
 ///
 /// Values are read in pieces. A tensor that is sparse or not in row-major order is read into memory.
 #[derive(Debug, Default, clap::Args)]

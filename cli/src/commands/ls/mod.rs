@@ -23,9 +23,9 @@ use tree::{Line, Tree};
 
 /// List the tensors of files with dtype, shape, size and offset.
 ///
-/// Only the index of the file is read. The offset is the position of the payload in bytes from the start of the file.
-/// The last line has the sums over all listed tensors; after several files, another one has those over all of them.
-/// Several files of one tensor without a name, such as those of numpy, are one table with the files as names.
+/// Only the index of the file is read. The offset is the position of the payload, in bytes from the start of the file.
+/// The last line sums up the listed tensors; if you pass several files, one more line sums up all of them. Files of one
+/// unnamed tensor each, such as npy files, make one table with the files as names.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Ls {

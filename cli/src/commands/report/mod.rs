@@ -22,15 +22,15 @@ use data::{Choice, DiffData, FileData, Page, SourceFile};
 
 /// Write a page that shows files in a browser: modules, dtypes, bytes and values.
 ///
-/// The page is one file that needs no network. It has a map and a tree of the modules with their sizes, a table that
-/// can be searched and sorted, and the parts of the file that are payload, shared or padding. If there are several
-/// files, each has a section. Two files are also compared, as `diff` does, for which all of their values are read.
+/// The page is one file and needs no network. You see a map and a tree of the modules with their sizes, a table to
+/// search and sort, and which parts of the file are payload, shared or padding. Each file has a section. If you pass
+/// two files, they are also compared, as by `diff`, and all of their values are read.
 ///
-/// The values of the largest tensors are read, for statistics, a histogram and a heat map. Of a tensor larger than
-/// --sample, only a sample of that size is read, and the page says so. With --filter, only tensors that match are read
+/// For statistics, histograms and heat maps, the values of the largest tensors are read. If a tensor is larger than
+/// --sample, only a sample of this size is read, and the page says so. With --filter, only matching tensors are read
 /// and compared, but all are listed.
 ///
-/// A page lists up to 200,000 tensors. Of more, it has the largest, and the sums of the others.
+/// A page lists up to 200,000 tensors. If there are more, you see the largest, and the sums of the others.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 pub struct Report {

@@ -23,13 +23,13 @@ pub use sparse::Sparse;
 
 /// Show the elements of tensors, or of slices of them.
 ///
-/// A file of one tensor needs no name. A name may be a pattern with `*`, `?`, `[a-z]` and `{a,b}`, of the whole name.
+/// If the file has one tensor, you need not name it. A pattern with `*`, `?`, `[a-z]` and `{a,b}` shows all tensors
+/// whose whole name matches.
 ///
-/// Text looks as numpy prints it: tensors with more than 1000 elements are summarized, and only the shown elements are
-/// read. Floats have up to 8 digits after the point. All other formats have every element. JSON and CSV have the digits
-/// that give the same number when they are parsed as doubles: an f32 of 0.1 is 0.10000000149011612. Quantized and
-/// packed elements are shown as integers. Blocks of several elements, such as those of f4 and q4_0, and elements of
-/// unknown dtypes are shown with --format raw only.
+/// Text looks as in numpy: tensors with more than 1000 elements are summarized, only the shown elements are read, and
+/// floats have up to 8 digits after the point. All other formats have every element. If you parse JSON or CSV as
+/// doubles, you get exactly the stored number: an f32 of 0.1 is 0.10000000149011612. Quantized and packed elements are
+/// shown as integers. Show blocks of several elements, such as f4 and q4_0, and unknown dtypes with --format raw.
 ///
 /// JSON has nested lists, and the strings "NaN", "Infinity" and "-Infinity". Complex numbers are lists of two. CSV is
 /// for tensors of up to 2 dims, with a line for each row, or for each element of a vector. Raw is little-endian bytes

@@ -27,18 +27,18 @@ pub use summary::{empty_histogram, is_quantized};
 
 /// Print statistics of tensors: range, mean, standard deviation, NaN, infinities and zeros.
 ///
-/// Several files of one tensor without a name, such as those of numpy, are one table with the files as names.
+/// Files of one unnamed tensor each, such as npy files, make one table with the files as names.
 ///
-/// NaN and infinities are counted; all other statistics are of the finite elements. For a single tensor, or with
-/// --long, quantiles and a histogram are printed too, for which the tensor is read twice. A pipe is held for that.
+/// NaN and infinities are counted; all other statistics are over the finite elements. For a single tensor, or with
+/// --long, you also get quantiles and a histogram. The tensor is read twice for these, so a pipe is held.
 ///
 /// Minimum and maximum are exact. Quantiles are exact for up to a million elements, for floats of up to 16 bits and for
 /// integers of up to 8 bits. Otherwise they are accurate to 0.2 % of their value, or of their distance from the median
 /// if most elements are close to it.
 ///
-/// Quantized elements count as integers, and complex numbers as their magnitudes. Of sparse tensors, only the stored
-/// elements count. Packed dtypes, blocks of several elements, unknown dtypes and blobs have no statistics; --fail-on
-/// says so, and fails.
+/// Quantized elements count as integers, and complex numbers as their magnitudes. In sparse tensors, only the stored
+/// elements count. Packed dtypes, blocks of several elements, unknown dtypes and blobs have no statistics; with
+/// --fail-on they are a failure.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Stats {
