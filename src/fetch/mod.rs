@@ -9,7 +9,6 @@ mod read;
 mod slice;
 #[cfg(feature = "safetensors")]
 mod tiling;
-mod window;
 
 #[cfg(feature = "safetensors")]
 pub(crate) use chunks::{Chunks, TensorChunk};
@@ -20,4 +19,3 @@ pub(crate) use read::read_pieces;
 pub(crate) use slice::TensorSlice;
 #[cfg(feature = "safetensors")]
 pub(crate) use tiling::check_tiling;
-pub(crate) use window::LoadWindow;

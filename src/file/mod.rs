@@ -42,7 +42,6 @@ use ndarray::{Array, Dimension};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, LoadReport, Result};
-use crate::fetch::LoadWindow;
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare_like};
 use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
@@ -56,7 +55,7 @@ use crate::tensor::{Element, Tensor, TensorView};
 
 #[cfg(feature = "remote")]
 pub use crate::remote::{Traffic, traffic};
-pub use crate::storage::{AccessPattern, LentBytes, ReadCost, ReadRanges};
+pub use crate::storage::{LentBytes, ReadRanges};
 pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
 pub use edit::MetadataEdit;
@@ -735,12 +734,12 @@ impl File {
         takes_over: bool,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let mut file = LoadWindow::new(&self.storage);
+        let mut file = FileReader::new(&self.storage);
         match loaded {
-            Some(loaded) => loaded.iter().for_each(|i| file.announce(&self.index.entry(*i), takes_over)),
+            Some(loaded) => loaded.iter().for_each(|i| self.index.entry(*i).announce(&mut file, takes_over)),
             // Not all of them may be read.
             None if !self.has_sources() => {}
-            None => (0..index.len()).for_each(|i| file.announce(&index.entry(i), false)),
+            None => (0..index.len()).for_each(|i| index.entry(i).announce(&mut file, false)),
         }
         let reader = Reader::with_index(ReaderStorage::Boxed(Box::new(file)), index, self.limits.clone());
         let reader = reader.counting(loaded.and_then(|loaded| self.count(loaded)));
@@ -764,7 +763,7 @@ impl File {
 
     /// Returns whether payloads are read from sources of ranges, which take long to answer.
     fn has_sources(&self) -> bool {
-        self.index.len() > 0 && self.storage.takes_requests(self.index.entry(0).start())
+        self.index.len() > 0 && self.storage.is_source(self.index.entry(0).start())
     }
 
     /// Begins to count the bytes of the payloads of tensors, given by position, if a listener wants to know.

@@ -12,11 +12,11 @@ mod version;
 
 pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
 pub use progress::{Progress, ProgressAnswer};
+pub(crate) use read::{AccessPattern, FilePool, FileStart, HeaderStream, Section, append_range};
 pub use read::{
-    AccessPattern, FileReader, FileStorage, GatherBytes, JoinedFiles, LentBytes, ReadAt, ReadCost, ReadRanges,
-    ReadSeek, Slice, Storage, Stream, Wanted,
+    FileReader, FileStorage, GatherBytes, JoinedFiles, LentBytes, ReadAt, ReadRanges, ReadSeek, Slice, Storage, Stream,
+    Wanted,
 };
-pub(crate) use read::{FilePool, FileStart, HeaderStream, Section, append_range};
 pub use save::FileLock;
 #[cfg(feature = "cloud")]
 pub(crate) use save::Temporary;

@@ -4,8 +4,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use super::ahead::Ahead;
 use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
+use crate::tensor::Buffer;
 
 /// An open file, read by ranges. A file in memory is borrowed.
 #[derive(Debug)]
@@ -24,8 +26,8 @@ pub struct FileReader<'f> {
     /// Mapped bytes are copied, not read by calls of the system, which take longer for a few. The pages around them are
     /// needed too.
     copies_mapped: bool,
-    /// The payload that is read in order.
-    payload: Range<u64>,
+    /// The payloads that will be read of a source.
+    ahead: Ahead,
 }
 
 /// The size of the first window: a page, the least that the system reads from a disk. The first page often holds all of
@@ -48,9 +50,6 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 /// The longest time to hint at bytes already in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
-/// The largest part of a payload that a source is asked for.
-const BLOCK: usize = 32 << 20;
-
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
@@ -65,13 +64,25 @@ impl<'f> FileReader<'f> {
             chunk: Vec::new(),
             is_index: false,
             copies_mapped: false,
-            payload: 0..0,
+            ahead: Ahead::default(),
         }
     }
 
-    /// A reader of a payload, from its beginning to its end. A source is asked for long parts of it.
-    pub(crate) fn with_payload(storage: &'f FileStorage, payload: Range<u64>) -> Self {
-        Self { payload, ..Self::new(storage) }
+    /// Announces a payload that will be read, and what its checksum covers before it. A source is asked for it with the
+    /// ones announced after it. So is a file on disk, which several threads read, if the payload `is_taken_over` as memory
+    /// of its own.
+    pub(crate) fn announce(
+        &mut self,
+        needed_from: u64,
+        payload: Range<u64>,
+        element: usize,
+        is_coded: bool,
+        is_taken_over: bool,
+    ) {
+        let storage = self.storage;
+        if storage.is_source(payload.start) || is_taken_over && storage.is_positioned(payload.start) {
+            self.ahead.announce(needed_from, payload, element, (is_coded, is_taken_over));
+        }
     }
 
     /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the
@@ -88,7 +99,7 @@ impl<'f> FileReader<'f> {
 
     /// A reader of an index that was read before, for its metadata. A source of ranges has kept it.
     pub(crate) fn with_metadata(storage: &'f FileStorage) -> Self {
-        Self { is_index: storage.slow_source().is_some(), ..Self::new(storage) }
+        Self { is_index: storage.source().is_some(), ..Self::new(storage) }
     }
 
     /// Returns the size of the window at `offset`. Consecutive windows grow.
@@ -103,17 +114,7 @@ impl<'f> FileReader<'f> {
 
     /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if self.storage.takes_requests(offset) {
-            if self.payload.contains(&offset) && offset >= self.window_start {
-                let left = usize::try_from(self.payload.end - offset).unwrap_or(BLOCK);
-                self.window.clear();
-                self.window.resize(left.min(BLOCK).max(bytes.len()), 0);
-                self.window_start = offset;
-                let read = self.storage.read_alone(offset, &mut self.window);
-                read.inspect_err(|_| self.window.clear())?;
-                bytes.copy_from_slice(&self.window[..bytes.len()]);
-                return Ok(());
-            }
+        if self.storage.is_source(offset) {
             if !self.is_index {
                 return self.storage.read_at(offset, bytes);
             }
@@ -133,24 +134,22 @@ impl<'f> FileReader<'f> {
             // The index is long, and in one run.
             self.storage.will_be_read(AccessPattern::InOrder);
         }
-        let left = self.storage.left(offset);
-        if left < bytes.len() as u64 {
-            return self.storage.read_at(offset, bytes);
-        }
-        self.window.resize(usize::try_from(left).unwrap_or(len).min(len), 0);
+        self.window.resize(len, 0);
         let is_timed = self.windows < TIMED || self.windows.is_multiple_of(TIMED);
         self.windows = self.windows.wrapping_add(1);
         let start = is_timed.then(Instant::now);
-        let read = self.storage.read_alone(offset, &mut self.window);
+        let read = self.storage.read_some(offset, &mut self.window);
         // Hinted bytes are in memory by now, so only `will_read` finds out that the disk is fast.
         self.waits |= start.is_some_and(|start| start.elapsed() > FROM_MEMORY);
+        // After an error, the window holds nothing.
+        self.window.truncate(*read.as_ref().unwrap_or(&0));
+        read?;
         self.window_start = offset;
-        if read.is_err() {
-            // The file may have been cut after these bytes.
-            self.window.clear();
-            return self.storage.read_at(offset, bytes);
+        match self.in_window(offset, bytes.len()) {
+            Some(found) => bytes.copy_from_slice(found),
+            // The file ends here. Reading exactly these bytes gives the right error.
+            None => self.storage.read_at(offset, bytes)?,
         }
-        bytes.copy_from_slice(&self.window[..bytes.len()]);
         Ok(())
     }
 
@@ -178,7 +177,16 @@ impl ReadAt for FileReader<'_> {
             bytes.copy_from_slice(found);
             return Ok(());
         }
-        self.read_window(offset, bytes)
+        let (mut offset, mut bytes) = (offset, bytes);
+        loop {
+            let now = self.ahead.read(self.storage, offset, bytes)?;
+            (offset, bytes) = (offset + now as u64, &mut bytes[now..]);
+            match now {
+                0 => return self.read_window(offset, bytes),
+                _ if bytes.is_empty() => return Ok(()),
+                _ => {}
+            }
+        }
     }
 
     fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
@@ -197,11 +205,11 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn waits(&self) -> bool {
-        self.waits || self.storage.slow_source().is_some()
+        self.waits || self.storage.source().is_some()
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
-        if let Some(source) = self.storage.slow_source() {
+        if let Some(source) = self.storage.source() {
             return source.will_read(&offsets.collect::<Vec<_>>());
         }
         if !self.waits {
@@ -211,7 +219,7 @@ impl ReadAt for FileReader<'_> {
         for offset in offsets {
             // Near offsets are in one window.
             if offset.saturating_sub(last) >= LARGEST_WINDOW as u64 {
-                self.storage.prefetch(offset);
+                self.storage.prefetch(offset, WINDOW as u64);
                 (last, count) = (offset, count + 1);
             }
         }
@@ -233,6 +241,10 @@ impl<'f> Storage<'f> for FileReader<'f> {
 
     fn reads_faster(&self, range: &Range<u64>) -> bool {
         self.storage.reads_faster(range.start, range.end - range.start)
+    }
+
+    fn take_held(&mut self, range: &Range<u64>) -> Result<Option<Buffer>> {
+        self.ahead.take(self.storage, range)
     }
 
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {

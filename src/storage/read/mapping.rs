@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::disk_file::DiskFile;
 use super::once::get_or_make;
+use super::pool::PooledFile;
 
 /// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
 /// after it.
@@ -11,7 +12,7 @@ use super::once::get_or_make;
 pub struct Mapping {
     /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header.
     /// So some files are never mapped.
-    file: DiskFile,
+    file: MappedFile,
     len: u64,
     bytes: OnceLock<Option<sys::Bytes>>,
     /// Another mapping, for other libraries. They may write to it, and a Rust slice must not change.
@@ -49,17 +50,24 @@ impl LentBytes {
     }
 }
 
+/// A file that stays open, or may be closed once it is mapped.
+#[derive(Debug)]
+pub(super) enum MappedFile {
+    Open(DiskFile),
+    Pooled(PooledFile),
+}
+
 impl Mapping {
     /// A file of `len` bytes.
-    pub(super) fn new(file: DiskFile, len: u64) -> Self {
+    pub(super) fn new(file: MappedFile, len: u64) -> Self {
         Self { file, len, bytes: OnceLock::new(), lent: OnceLock::new() }
     }
 
-    pub(super) fn file(&self) -> &DiskFile {
+    pub(super) fn file(&self) -> &MappedFile {
         &self.file
     }
 
-    pub(super) fn into_file(self) -> DiskFile {
+    pub(super) fn into_file(self) -> MappedFile {
         self.file
     }
 
@@ -93,7 +101,10 @@ impl Mapping {
 
     fn map_by<T>(&self, map: fn(&std::fs::File, usize) -> Option<T>) -> Option<T> {
         let len = usize::try_from(self.len).ok()?;
-        map(&*self.file.open().ok()?, len)
+        match &self.file {
+            MappedFile::Open(file) => map(file, len),
+            MappedFile::Pooled(file) => map(&*file.open().ok()?, len),
+        }
     }
 }
 
