@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use crate::storage::FileVersion;
+use super::lock::FileVersion;
 
 /// The most recently used files of a set. The rest are closed.
 #[derive(Debug, Default)]
