@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--chromium] [--nginx]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--transformers VERSION] [--chromium] [--nginx]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -13,7 +13,8 @@
 #     ggml_tensors                           ggml_tensors.cpp with ggml's reader and writer, only with --ggml: they are compiled
 #                                            from a source distribution of 77 MB; needs gcc and g++
 #     cloud/, azurite/                       stores with the interfaces of S3 and Azure, only with --cloud; Azure needs npm
-#     torch/                                 Python with PyTorch, several GB, only with --torch
+#     torch/                                 Python with PyTorch, several GB, only with --torch or --transformers
+#     transformers/VERSION/                  packages for that Python, only with --transformers VERSION, which may be repeated
 #
 # --chromium and --nginx also install Debian's packages `chromium`, for the tests of the pages of `report`, and `nginx-light` and
 # `openssl`, for those of files at URLs, if there is none, and if they may: as root on Debian. Otherwise they tell what to do.
@@ -26,9 +27,9 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no ggml=no cloud=no torch=no chromium=no nginx=no
-for option in "$@"; do
-    case "$option" in
+minilm=no executorch=no ggml=no cloud=no torch=no chromium=no nginx=no transformers=()
+while (($#)); do
+    case "$1" in
         --minilm) minilm=yes ;;
         --executorch) executorch=yes ;;
         --ggml) ggml=yes ;;
@@ -36,8 +37,14 @@ for option in "$@"; do
         --torch) torch=yes ;;
         --chromium) chromium=yes ;;
         --nginx) nginx=yes ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--chromium] [--nginx]" ;;
+        --transformers)
+            [[ ${2:-} == [0-9]* ]] || fail "--transformers needs a version"
+            torch=yes transformers+=("$2")
+            shift
+            ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--transformers VERSION] [--chromium] [--nginx]" ;;
     esac
+    shift
 done
 
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -202,3 +209,15 @@ fi
 if [[ $torch == yes ]]; then
     install_apart requirements-torch.txt torch
 fi
+# Two versions want other versions of the same packages, so that each has a folder of its own.
+for version in ${transformers[@]+"${transformers[@]}"}; do
+    packages=$out/transformers/$version
+    if ! [[ -d $packages ]]; then
+        rm -rf "$out/transformers.part"
+        "$out/torch/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+            --target "$out/transformers.part" "transformers==$version" >&2 || fail "pip could not install transformers $version"
+        mkdir -p "$out/transformers"
+        # By way of a rename, so that half an installation does not count.
+        mv "$out/transformers.part" "$packages"
+    fi
+done
