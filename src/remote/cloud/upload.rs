@@ -67,15 +67,17 @@ fn remove_left(object: &Object) {
     let _ = runtime::run(async move {
         let Ok(listed) = store.list_with_delimiter(Some(&folder)).await else { return };
         for left in listed.objects {
-            let is_ours = left.location.filename().is_some_and(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
-            if is_ours {
+            if left.location.filename().is_some_and(is_unique) {
                 let _ = store.delete(&left.location).await;
             }
         }
     });
 }
 
-/// Returns a number that no other upload has.
+/// The bits of a [`unique`] number after the time.
+const AFTER_TIME: u32 = 48;
+
+/// Returns a number that no other upload has: the time, the process, and a count.
 fn unique() -> u128 {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{SystemTime, UNIX_EPOCH};
@@ -83,7 +85,15 @@ fn unique() -> u128 {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
     let count = u128::from(COUNT.fetch_add(1, Ordering::Relaxed));
-    now << 48 | u128::from(std::process::id() & 0xffff) << 32 | count
+    now << AFTER_TIME | u128::from(std::process::id() & 0xffff) << 32 | count
+}
+
+/// Returns whether a name is a [`unique`] number. A short number may be somebody's object.
+fn is_unique(name: &str) -> bool {
+    /// The start of 2020, in nanoseconds since 1970.
+    const OLDEST: u128 = 1_577_836_800_000_000_000;
+
+    name.parse::<u128>().is_ok_and(|number| number >> AFTER_TIME >= OLDEST && number.to_string() == name)
 }
 
 fn refuse_existing(object: &Object) -> io::Result<()> {
@@ -208,6 +218,27 @@ impl Drop for PartUpload<'_> {
                 self.in_flight -= 1;
             }
             let _ = runtime::run(async move { upload.abort().await });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_of_others_are_not_temporary() {
+        assert!(is_unique(&unique().to_string()));
+        for name in [
+            "",
+            "0",
+            "77",
+            "20260101",
+            "+490000000000000000000000000000000",
+            "x",
+            "00490000000000000000000000000000000",
+        ] {
+            assert!(!is_unique(name), "{name}");
         }
     }
 }
