@@ -116,7 +116,8 @@ fn read_stream(
     if failed.required.is_none() {
         return Err(failed.error);
     }
-    let Some(file) = kept.rest() else {
+    let rest = kept.rest().map_err(|error| Error::from(error).in_format(reading.spec.name))?;
+    let Some(file) = rest else {
         return Err(failed.error.advise(
             "if it may be empty, add `#[serde(default)]`: a field with nothing in the file is found by reading again, and a \
              stream of more than 1 MiB is read once",
@@ -181,10 +182,16 @@ struct KeptStream<'a> {
 
 impl KeptStream<'_> {
     /// Reads the rest of the stream. Returns all of it, if it is kept.
-    fn rest(mut self) -> Option<Vec<u8>> {
+    fn rest(mut self) -> io::Result<Option<Vec<u8>>> {
         let mut buffer = [0; 1 << 12];
-        while self.is_whole && self.read(&mut buffer).ok()? > 0 {}
-        self.is_whole.then_some(self.bytes)
+        while self.is_whole {
+            match self.read(&mut buffer) {
+                Ok(0) => break,
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(self.is_whole.then_some(self.bytes))
     }
 }
 

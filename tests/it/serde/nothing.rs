@@ -390,3 +390,34 @@ fn required_lists_are_empty_and_other_fields_are_not() {
         assert_eq!(advice.contains("add `#[serde(default)]`"), len > 1, "{of_stream}");
     }
 }
+
+/// The rest of a stream is read to look for a list that may be empty. If that fails, the list is not what is wrong.
+#[cfg(feature = "safetensors")]
+#[test]
+fn a_stream_that_fails_is_not_a_missing_list() {
+    use std::io::{self, Read};
+
+    use tensorfile::safetensors;
+
+    struct Fails;
+
+    impl Read for Fails {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::ConnectionReset.into())
+        }
+    }
+
+    #[derive(Deserialize, PartialEq, Debug)]
+    struct Log {
+        empty: Vec<f32>,
+        losses: Vec<f32>,
+    }
+
+    let losses = vec![1.0_f32; 10_000];
+    let file = safetensors::to_vec(&BTreeMap::from([("losses", losses.clone())])).unwrap();
+    let read: Log = safetensors::from_reader(&file[..]).unwrap();
+    assert_eq!(read, Log { empty: vec![], losses });
+    let error = safetensors::from_reader::<Log>(file[..file.len() - 1].chain(Fails)).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::ConnectionReset), "{error}");
+    assert_eq!(error.format(), Some("safetensors"));
+}
