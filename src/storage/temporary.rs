@@ -71,10 +71,11 @@ impl Temporary {
     /// Files left there by killed processes for the same target are removed.
     pub(crate) fn create(target: &Path, private: bool) -> io::Result<(File, Self)> {
         let mut live = live();
-        remove_left_for(target);
+        let names = Names::of(target);
+        names.remove_left();
         let mut index = 0;
         loop {
-            let path = name(target, index);
+            let path = names.get(index);
             index = index.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
             if let Some(created) = Self::create_at(path, private, &mut live)? {
                 return Ok(created);
@@ -106,7 +107,7 @@ impl Temporary {
     ///
     /// Returns `None` if files cannot be locked here, or if something else has this name.
     pub(super) fn wait(target: &Path) -> io::Result<Option<Self>> {
-        let path = name(target, 0);
+        let path = Names::of(target).get(0);
         loop {
             {
                 let mut live = live();
@@ -220,10 +221,11 @@ impl Folder {
         #[cfg(unix)]
         std::os::unix::fs::DirBuilderExt::mode(&mut options, 0o700);
         let mut live = live();
-        remove_left_for(target);
+        let names = Names::of(target);
+        names.remove_left();
         let mut index = 0;
         loop {
-            let path = name(target, index);
+            let path = names.get(index);
             index = index.checked_add(1).ok_or(io::ErrorKind::AlreadyExists)?;
             match options.create(&path) {
                 Ok(()) => {}
@@ -354,11 +356,7 @@ pub(crate) fn exit_without_saving(code: i32) -> ! {
 
 /// Removes the temporary files and folders left for `target` by dead writers.
 pub(crate) fn remove_left_for(target: &Path) {
-    let (mut index, mut missing) = (0, 0);
-    while missing < SEARCHED {
-        missing = if remove_left(&name(target, index)) == LeftFile::Missing { missing + 1 } else { 0 };
-        index += 1;
-    }
+    Names::of(target).remove_left();
 }
 
 /// The files that a set places and replaces, as recorded in its folder.
@@ -398,44 +396,33 @@ impl Journal {
 /// removes the rest of the set.
 pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) {
     let _live = live();
-    let (mut index, mut missing) = (0, 0);
-    while missing < SEARCHED {
-        let path = name(target, index);
-        index += 1;
-        let Ok(metadata) = fs::symlink_metadata(&path) else {
-            missing += 1;
-            continue;
-        };
-        missing = 0;
+    Names::of(target).search(&mut |path| {
+        let Ok(metadata) = fs::symlink_metadata(path) else { return false };
         // The journal is read under the lock: before that, its writer could still change it, and be killed.
         if metadata.is_dir()
             && is_ours_to_remove(&metadata)
-            && let Ok(folder) = open_without_effect(&path, false)
+            && let Ok(folder) = open_without_effect(path, false)
             && try_lock(&folder) == Lock::Taken
-            && is_at(&folder, &path)
-            && let Some(journal) = Journal::read(&path).filter(|journal| !journal.is_empty())
+            && is_at(&folder, path)
+            && let Some(journal) = Journal::read(path).filter(|journal| !journal.is_empty())
         {
             finish(&journal);
-            remove(&path);
+            remove(path);
         }
-    }
+        true
+    });
 }
 
 /// Returns whether [`finish_left_sets`] may have something to do.
 pub(crate) fn has_left_sets(target: &Path) -> bool {
-    let (mut index, mut missing) = (0, 0);
-    while missing < SEARCHED {
-        let path = name(target, index);
-        index += 1;
-        match fs::symlink_metadata(&path) {
-            Err(_) => missing += 1,
-            Ok(metadata) if metadata.is_dir() && Journal::read(&path).is_some_and(|journal| !journal.is_empty()) => {
-                return true;
-            }
-            Ok(_) => missing = 0,
-        }
-    }
-    false
+    let mut found = false;
+    Names::of(target).search(&mut |path| {
+        let metadata = fs::symlink_metadata(path);
+        let is_folder = metadata.as_ref().is_ok_and(fs::Metadata::is_dir);
+        found |= is_folder && Journal::read(path).is_some_and(|journal| !journal.is_empty());
+        metadata.is_ok()
+    });
+    found
 }
 
 /// The state of a temporary path, after removing a leftover file of a killed process.
@@ -555,11 +542,37 @@ fn open_options() -> OpenOptions {
     options
 }
 
-/// Returns the path of a temporary file for `target`, by its number.
-fn name(target: &Path, index: u32) -> PathBuf {
-    let mut name = stem(target.file_name().unwrap_or_default());
-    name.push(format!(".{index}.tmp"));
-    target.with_file_name(name)
+/// The paths of temporary files for a target, by number: the path up to the number. Each save looks for dozens of them.
+struct Names(OsString);
+
+impl Names {
+    fn of(target: &Path) -> Self {
+        let mut beginning = target.with_file_name(stem(target.file_name().unwrap_or_default())).into_os_string();
+        beginning.push(".");
+        Self(beginning)
+    }
+
+    fn get(&self, index: u32) -> PathBuf {
+        let number = index.to_string();
+        let mut path = OsString::with_capacity(self.0.len() + number.len() + ".tmp".len());
+        path.push(&self.0);
+        path.push(number);
+        path.push(".tmp");
+        path.into()
+    }
+
+    /// Calls `is_used` with one path after the other, until many in a row are not used.
+    fn search(&self, is_used: &mut dyn FnMut(&Path) -> bool) {
+        let (mut index, mut unused) = (0, 0);
+        while unused < SEARCHED {
+            unused = if is_used(&self.get(index)) { 0 } else { unused + 1 };
+            index += 1;
+        }
+    }
+
+    fn remove_left(&self) {
+        self.search(&mut |path| remove_left(path) != LeftFile::Missing);
+    }
 }
 
 /// Returns the beginning of the names of temporary files. A long name is replaced by its beginning and a hash.
