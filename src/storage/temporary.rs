@@ -553,19 +553,25 @@ impl Names {
     }
 
     fn get(&self, index: u32) -> PathBuf {
-        let number = index.to_string();
-        let mut path = OsString::with_capacity(self.0.len() + number.len() + ".tmp".len());
-        path.push(&self.0);
-        path.push(number);
-        path.push(".tmp");
+        let mut path = OsString::new();
+        self.put(index, &mut path);
         path.into()
+    }
+
+    /// Replaces a path, in its memory.
+    fn put(&self, index: u32, path: &mut OsString) {
+        path.clear();
+        path.push(&self.0);
+        path.push(index.to_string());
+        path.push(".tmp");
     }
 
     /// Calls `is_used` with one path after the other, until many in a row are not used.
     fn search(&self, is_used: &mut dyn FnMut(&Path) -> bool) {
-        let (mut index, mut unused) = (0, 0);
+        let (mut path, mut index, mut unused) = (OsString::new(), 0, 0);
         while unused < SEARCHED {
-            unused = if is_used(&self.get(index)) { 0 } else { unused + 1 };
+            self.put(index, &mut path);
+            unused = if is_used(path.as_ref()) { 0 } else { unused + 1 };
             index += 1;
         }
     }
