@@ -32,8 +32,8 @@
 //!
 //! Shards may come from anybody. Headers before a file are at most 1 MiB, a shard has at most [`Limits::tensors`] samples,
 //! a sample of a stream is at most [`Limits::held`] bytes, and so are those in the buffer of a [`Shuffle`] or a [`Batch`]
-//! together. What the tensors of a sample take beyond that is bounded by [`Limits::memory`] and [`Limits::shared`]. A broken file is an [`Error`] with shard, key and offset. Nothing in a shard is
-//! ever run.
+//! together. What the tensors of a sample take beyond that is bounded by [`Limits::memory`] and [`Limits::shared`]. A broken
+//! file is an [`Error`] with shard, key and offset. Nothing in a shard is ever run.
 //!
 //! [`Limits::held`]: tensorfile::Limits::held
 //! [`Limits::memory`]: tensorfile::Limits::memory

@@ -20,5 +20,5 @@ mod safetensors;
 mod ten;
 #[cfg(feature = "tensorbuffers")]
 mod tensorbuffers;
-#[cfg(all(feature = "pytorch", feature = "safetensors"))]
+#[cfg(feature = "pytorch")]
 mod transformers;

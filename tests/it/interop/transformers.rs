@@ -51,7 +51,9 @@ fn name_of(dtype: Dtype) -> &'static str {
 fn models_go_both_ways() {
     let Some(python) = installed("torch/bin/python") else { return };
     let Some(versions) = installed("transformers") else { return };
-    for version in std::fs::read_dir(versions).unwrap().map(|entry| entry.unwrap().path()) {
+    let versions: Vec<PathBuf> = std::fs::read_dir(versions).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!versions.is_empty(), "setup.sh makes the folder together with a version");
+    for version in versions {
         let folder = tempfile::tempdir().unwrap();
         let saved = script(&python, &version, &["save".as_ref(), folder.path()]);
         assert!(saved.len() >= 8, "{version:?}");
