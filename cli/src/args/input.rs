@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{self, BufRead, IsTerminal as _, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -542,19 +542,10 @@ pub fn location(path: &Path) -> Outcome<String> {
     text.ok_or_else(|| Failure::usage_at(path, "the path of a shard has to be UTF-8"))
 }
 
-/// Returns standard input to read.
-fn stdin() -> io::StdinLock<'static> {
-    let stdin = io::stdin();
-    if stdin.is_terminal() {
-        crate::signals::read_terminal();
-    }
-    stdin.lock()
-}
-
 /// Opens standard input, and reads its index. A regular file is read like any other.
 fn open_stdin(options: &OpenOptions, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
     let name = display_name(Path::new("-"));
-    let mut stdin = stdin();
+    let mut stdin = io::stdin().lock();
     #[cfg(unix)]
     if is_file_from_start(&stdin) {
         return options.open("/dev/stdin").at(name);
@@ -730,8 +721,11 @@ pub fn read_lines(path: &Path, line: &mut dyn FnMut(&[u8]) -> Outcome<()>) -> Ou
     const LONGEST: u64 = 16 << 20;
 
     let name = display_name(path);
-    let mut lines: Box<dyn BufRead> =
-        if is_stdin(path) { Box::new(stdin()) } else { Box::new(io::BufReader::new(fs::File::open(path).at(path)?)) };
+    let mut lines: Box<dyn BufRead> = if is_stdin(path) {
+        Box::new(io::stdin().lock())
+    } else {
+        Box::new(io::BufReader::new(fs::File::open(path).at(path)?))
+    };
     let mut bytes = Vec::new();
     loop {
         bytes.clear();

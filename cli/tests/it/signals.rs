@@ -166,9 +166,10 @@ fn a_signal_ends_a_program_in_the_background_that_reads_a_terminal() {
     }
     let program = env!("CARGO_BIN_EXE_tensorfile");
     for command in ["ls -", "hash --check -"] {
-        for _ in 0..3 {
-            // The outer one kills what stays stopped.
-            let line = format!("timeout --signal=KILL 60 timeout 0.2 {program} {command}; echo code $?");
+        // Before and after it begins to read. The outer one kills what stays stopped.
+        for milliseconds in [1, 3, 10, 20, 40, 200] {
+            let limit = f64::from(milliseconds) / 1000.0;
+            let line = format!("timeout --signal=KILL 60 timeout {limit} {program} {command}; echo code $?");
             let output =
                 Command::new("script").args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output().unwrap();
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
