@@ -31,6 +31,10 @@ impl TensorSink for Forward<'_> {
         self.next.omits_names()
     }
 
+    fn needs_names(&mut self) {
+        self.next.needs_names();
+    }
+
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
         self.next.metadata(key, value)
     }

@@ -206,6 +206,12 @@ pub trait TensorSink {
         false
     }
 
+    /// Notes that a part of a plain serde value stores nothing, and that it could only be told from a missing one by the
+    /// names of the others. A format that leaves out the names of positions then stores them. By default, nothing is
+    /// done.
+    #[doc(hidden)]
+    fn needs_names(&mut self) {}
+
     /// Takes an entry of metadata, of a field with `#[tensor(metadata)]`. By default it is ignored, as by a digest of
     /// tensors. [`view::forward`](crate::view::forward) passes it on.
     ///

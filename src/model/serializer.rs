@@ -173,6 +173,11 @@ impl<'s> Serializer<'s> {
         self.sink.omits_names()
     }
 
+    /// Notes that the value is only read again with the names of its tensors.
+    pub(crate) fn need_names(&mut self) {
+        self.sink.needs_names();
+    }
+
     /// Checks a serialized map entry: it must hold a tensor, and by name, it must be distinguishable from a nested map.
     /// The key of a struct of tensors is all but the last segment: keys such as `layers.0.weight` name the state of an
     /// optimizer.

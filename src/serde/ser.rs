@@ -47,9 +47,13 @@ impl<'s> Serializer<'s> {
 
     /// Refuses a part of a value that stores nothing, if its place is told by position: the next part would be read
     /// instead of it. The value itself may be nothing.
-    fn check_nothing(&self, what: &str) -> Result<()> {
+    fn check_nothing(&mut self, what: &str) -> Result<()> {
         // An item of a list is refused with and without names.
-        if self.path.is_root() || !self.omits_names() || self.serde.item == Some(self.path.mark()) {
+        if self.path.is_root() || self.serde.item == Some(self.path.mark()) {
+            return Ok(());
+        }
+        if !self.omits_names() {
+            self.need_names();
             return Ok(());
         }
         let instead = "the next value would be read in its place; embed names, by `Options::embed_names`";

@@ -26,7 +26,7 @@ pub struct PlannedTensors {
     tensors: SmallVec<[PlannedTensor; 1]>,
     /// The format stores names.
     stores_names: bool,
-    /// The name was given, so it is stored even if it looks like a position.
+    /// Names are stored even if they equal positions: the name was given, or the value is read by name.
     pub(super) is_named: bool,
     pub(super) shared: Option<Box<Shared>>,
 }

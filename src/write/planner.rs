@@ -98,6 +98,10 @@ impl TensorSink for Planner<'_> {
         self.names == NamePolicy::Omitted
     }
 
+    fn needs_names(&mut self) {
+        self.plan.tensors.is_named = true;
+    }
+
     fn metadata(&mut self, key: &str, value: &MetadataValue) -> Result<()> {
         let plan = &mut *self.plan;
         let format = plan.encode().spec();

@@ -39,6 +39,8 @@ pub(super) fn write(tensors: &dyn Tensors, encode: &dyn Encode, file: &mut Vec<u
         storage: SmallVec::new(),
         file: SmallFile { bytes: file, front: 0 },
         expected: 1,
+        implies_names: false,
+        needs_names: false,
     };
     let is_written = tensors.send(&mut sink).is_ok() && sink.finish();
     if !is_written {
@@ -65,6 +67,10 @@ struct SmallSink<'a> {
     file: SmallFile<'a>,
     /// The expected number of tensors.
     expected: usize,
+    /// A name equals its position, and was not stored.
+    implies_names: bool,
+    /// All names must be stored.
+    needs_names: bool,
 }
 
 impl SmallSink<'_> {
@@ -92,8 +98,12 @@ impl SmallSink<'_> {
         let mut stored_name = "";
         if self.names != NamePolicy::Omitted {
             self.add_name(tensor, index)?;
-            if self.names == NamePolicy::Stored && !is_position(tensor.name, index) {
-                stored_name = tensor.name;
+            if self.names == NamePolicy::Stored {
+                if is_position(tensor.name, index) {
+                    self.implies_names = true;
+                } else {
+                    stored_name = tensor.name;
+                }
             }
         }
         let name_end = self.tensors.names.len();
@@ -152,7 +162,8 @@ impl SmallSink<'_> {
 
     /// Returns whether the file is complete.
     fn finish(&mut self) -> bool {
-        let has_names = self.names != NamePolicy::Embedded || self.embed_names().is_some();
+        let has_names = !(self.needs_names && self.implies_names)
+            && (self.names != NamePolicy::Embedded || self.embed_names().is_some());
         self.tensors.len() > 0 && has_names && self.format.finish(self.tensors, &mut self.file).is_ok()
     }
 
@@ -201,6 +212,10 @@ impl TensorSink for SmallSink<'_> {
 
     fn omits_names(&self) -> bool {
         self.names == NamePolicy::Omitted
+    }
+
+    fn needs_names(&mut self) {
+        self.needs_names = true;
     }
 
     fn metadata(&mut self, _: &str, _: &MetadataValue) -> Result<()> {

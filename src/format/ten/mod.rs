@@ -16,10 +16,11 @@
 //!
 //! # Names
 //!
-//! A name takes up to 8 bytes. A tensor named by its position, such as a list item, is written without a name. If no
-//! tensor of a file has a name, values are found by position, as [in BTF](crate::btf#names). [`Options::embed_names`]
-//! writes names of any length into an extra tensor at the end. A file cut right before it reads as a file without
-//! names. In a file without names, the last tensor must not look like such a list, which is an error on write.
+//! A name takes up to 8 bytes. A tensor named by its position, such as a list item, is written without a name, unless
+//! the value has parts that store nothing and could then not be told from missing ones. If no tensor of a file has a
+//! name, values are found by position, as [in BTF](crate::btf#names). [`Options::embed_names`] writes names of any
+//! length into an extra tensor at the end. A file cut right before it reads as a file without names. In a file without
+//! names, the last tensor must not look like such a list, which is an error on write.
 //!
 //! Names may repeat, because streams have no lookups by name: WebDataset writes such files. They are listed, and read
 //! by position: as a list or a tuple, by [`File`](crate::File) as `#0`, or by [`Decoder`], which also takes consecutive

@@ -164,6 +164,23 @@ prop_compose! {
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     check_roads(value, roads(value));
+    check_short_names(value);
+}
+
+/// As [`check`], for ten without a list of names: it leaves out names that equal positions.
+#[track_caller]
+fn check_short_names<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
+    let Ok(file) = ten::to_vec(value) else { return };
+    let mut written = Vec::new();
+    ten::to_writer(&mut written, value).unwrap();
+    assert_eq!(written, file);
+    let is_ambiguous =
+        |read: &tensorfile::Result<T>| read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::Ambiguous));
+    for read in [ten::from_slice::<T>(&file), ten::from_reader(Dribble::new(&file))] {
+        if !is_ambiguous(&read) {
+            assert_eq!(read.unwrap(), *value);
+        }
+    }
 }
 
 /// As [`check`], for a map. Without names, the positions of the tensors are its keys.
@@ -336,6 +353,41 @@ fn refused_values_say_what_would_be_lost() {
                     unknown length; it could not be read again; `#[derive(TensorFile)]` has `#[tensor(flatten)]`";
     m.compare("in a flattened map", ten::Options::new().embed_names(true).to_vec(&nested), expected);
     m.end();
+}
+
+/// In ten, a name that equals a position is left out, unless it is needed to tell that the parts after it are empty.
+#[test]
+fn positions_are_names_where_parts_store_nothing() {
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Renamed {
+        #[serde(rename = "0")]
+        zero: Vec<f32>,
+        rest: Vec<f32>,
+    }
+
+    type Lists = (Vec<f32>, Vec<f32>, Vec<f32>);
+    let (none, one) = (Vec::<f32>::new, || vec![1.0_f32]);
+    let lists: [Lists; 5] = [
+        (one(), none(), none()),
+        (none(), one(), none()),
+        (one(), none(), one()),
+        (one(), one(), none()),
+        (one(), one(), one()),
+    ];
+    for lists in &lists {
+        let file = ten::to_vec(lists).unwrap();
+        assert_eq!(ten::from_slice::<Lists>(&file).unwrap(), *lists);
+        check(lists);
+        // Short enough to be made in one pass, or not.
+        check(&(lists.clone(), vec![0.0_f32; 100_000], Vec::<f32>::new()));
+        check(&(vec![0.0_f32; 100_000], lists.0.clone(), lists.1.clone()));
+    }
+    let without_names = ten::to_vec(&[one(), one(), one()]).unwrap();
+    assert_eq!(ten::to_vec(&lists[4]).unwrap(), without_names, "nothing is empty, so no name is needed");
+    check(&Renamed { zero: one(), rest: none() });
+    check(&(Some(1.0_f32), None::<f32>));
+    check(&(1.0_f32, BTreeMap::<String, f32>::new()));
+    check(&(vec![1.0_f32], ((), none())));
 }
 
 /// A file of other software: one tensor, and the second list is not guessed to be empty.
