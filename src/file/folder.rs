@@ -7,9 +7,8 @@ use hashbrown::HashSet;
 
 use super::OpenOptions;
 use super::checkpoint::{
-    INDEX_EXTENSION, Instead, METADATA, begins_as_pickle, file_names, is_index_name, own_checkpoint,
+    INDEX_EXTENSION, Instead, METADATA, begins_as_pickle, file_names, find_model, is_index_name, own_checkpoint,
 };
-use super::trainers::find_model;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{has_known_extension, is_ambiguous, is_of_other_kind, is_training_state, may_have_tensors};
 
@@ -84,7 +83,7 @@ impl OpenOptions {
             found.files.push(metadata);
         }
         #[cfg(feature = "safetensors")]
-        if found.files.iter().any(|path| super::rank_files::is_one(path))
+        if found.files.iter().any(|path| super::checkpoint::is_rank_file(path))
             && let Ok(Some(Instead::RankFiles(paths))) = own_checkpoint(folder)
         {
             found.files.retain(|path| !paths.contains(path));

@@ -6,11 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checkpoint::Instead;
-#[cfg(feature = "pytorch")]
-use super::dcp;
-#[cfg(feature = "safetensors")]
-use super::shards;
-use super::{File, FileTensor, Shards, checkpoint};
+use super::file::Shards;
+use super::{File, FileTensor, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{FORMATS, Format, detect, has_magic, recognize, unknown};
 use crate::limits::Limits;
@@ -256,7 +253,7 @@ impl OpenOptions {
         };
         let (storage, _metadata) = self.storage(opened, path)?;
         #[cfg(feature = "pytorch")]
-        if dcp::is_metadata(&storage, path)? {
+        if checkpoint::is_metadata(&storage, path)? {
             return self.open_saved_folder(&storage, path, None);
         }
         #[cfg(not(feature = "pytorch"))]
@@ -267,7 +264,7 @@ impl OpenOptions {
         #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "safetensors")]
-        if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
+        if checkpoint::is_index(&mut reader, &storage, path, self.format.is_some())? {
             return self.open_shards(storage, FileVersion::new(Some(&_metadata)), path);
         }
         #[cfg(not(feature = "safetensors"))]
@@ -284,7 +281,7 @@ impl OpenOptions {
         let file = self.file(storage, Some(path), contents);
         #[cfg(feature = "safetensors")]
         if let Some(part) = file.part
-            && let Some(paths) = shards::all_parts(path, &part)
+            && let Some(paths) = checkpoint::all_parts(path, &part)
         {
             return self.open_parts(file, &part, &paths, path);
         }
@@ -455,7 +452,7 @@ impl OpenOptions {
         };
         let (storage, _) = self.storage(opened, path)?;
         #[cfg(feature = "pytorch")]
-        if dcp::is_metadata(&storage, path)? {
+        if checkpoint::is_metadata(&storage, path)? {
             // The whole folder says which names there are, and what is wrong.
             return match self.open_saved_folder(&storage, path, Some(name)).and_then(|file| file.tensor(name)) {
                 Ok(tensor) => Ok(tensor),
@@ -465,7 +462,7 @@ impl OpenOptions {
         #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
         let mut reader = FileReader::with_index(&storage);
         #[cfg(feature = "safetensors")]
-        if shards::is_index(&mut reader, &storage, path, self.format.is_some())? {
+        if checkpoint::is_index(&mut reader, &storage, path, self.format.is_some())? {
             // A shard may be gone if the index is replaced in the meantime.
             return match self.tensor_in_shard(&storage, path, name) {
                 Ok(Some(tensor)) => Ok(tensor),
@@ -522,11 +519,11 @@ impl OpenOptions {
                 Some(open) => open,
                 None => self.open_in_pool(path, &pool)?,
             };
-            let checked = shards::check_part(&file, number, part.count);
+            let checked = checkpoint::check_part(&file, number, part.count);
             checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
             files.push(file);
         }
-        let file = shards::join_parts(files, path, &self.limits)?;
+        let file = checkpoint::join_parts(files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
@@ -560,12 +557,12 @@ impl OpenOptions {
     }
 
     fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
-        let index = shards::read(storage, &self.limits)?;
+        let index = checkpoint::read(storage, &self.limits)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let pool = Arc::default();
         let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
         let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        let file = shards::join(index, files, path, &self.limits)?;
+        let file = checkpoint::join(index, files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
@@ -585,7 +582,7 @@ impl OpenOptions {
     }
 
     fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
-        let index = shards::read(index, &self.limits)?;
+        let index = checkpoint::read(index, &self.limits)?;
         let Some(shard) = index.shard_of(name) else { return Ok(None) };
         self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
     }

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use super::checkpoint::METADATA;
-#[cfg(feature = "pytorch")]
-use super::dcp;
-use super::{File, FileTensor, OpenOptions, shards};
+use super::{File, FileTensor, OpenOptions, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::find::Deserializer;
 use crate::format::detect;
@@ -110,16 +108,16 @@ impl OpenOptions {
         let storage = FileStorage::ranges(remote.source.clone())?;
         let opened = || {
             #[cfg(feature = "pytorch")]
-            if dcp::is_metadata(&storage, &name)? {
+            if checkpoint::is_metadata(&storage, &name)? {
                 return self.open_remote_folder(&storage, &remote, &name, None);
             }
             let mut reader = FileReader::with_index(&storage);
-            if shards::is_index(&mut reader, &storage, &name, self.format.is_some())? {
+            if checkpoint::is_index(&mut reader, &storage, &name, self.format.is_some())? {
                 return self.open_remote_shards(&storage, &remote, &name);
             }
             let contents = self.contents(reader, &storage, Some(&name))?;
             let file = File { has_path: false, ..self.file(storage, Some(&name), contents) };
-            if let Some(names) = file.part.and_then(|part| shards::part_names(&name, &part)) {
+            if let Some(names) = file.part.and_then(|part| checkpoint::part_names(&name, &part)) {
                 return self.open_remote_parts(file, &remote, &names, &name);
             }
             Ok(file)
@@ -132,14 +130,14 @@ impl OpenOptions {
         self.check_begin(&remote)?;
         let storage = FileStorage::ranges(remote.source.clone())?;
         #[cfg(feature = "pytorch")]
-        if dcp::is_metadata(&storage, &path)? {
+        if checkpoint::is_metadata(&storage, &path)? {
             let read = self.open_remote_folder(&storage, &remote, &path, Some(name)).and_then(|file| file.tensor(name));
             // The whole folder says which names there are, and what is wrong.
             return read.or_else(|_| self.open_remote(remote)?.tensor(name));
         }
         let mut reader = FileReader::with_index(&storage);
-        if shards::is_index(&mut reader, &storage, &path, self.format.is_some())? {
-            let index = shards::read(&storage, &self.limits)?;
+        if checkpoint::is_index(&mut reader, &storage, &path, self.format.is_some())? {
+            let index = checkpoint::read(&storage, &self.limits)?;
             return match index.shard_of(name) {
                 Some(shard) => self.open_remote_shard(&remote, shard)?.tensor(name),
                 None => self.open_remote(remote)?.tensor(name),
@@ -154,7 +152,7 @@ impl OpenOptions {
 
     /// Opens the shards of an index, several at once.
     fn open_remote_shards(&self, storage: &FileStorage, remote: &RemoteFile, path: &Path) -> Result<File> {
-        let index = shards::read(storage, &self.limits)?;
+        let index = checkpoint::read(storage, &self.limits)?;
         let listed = index.shards();
         let names: Vec<&str> = listed.iter().map(|(shard, _)| *shard).collect();
         let files = self.open_siblings(remote, &names).map_err(|(number, error)| {
@@ -167,7 +165,7 @@ impl OpenOptions {
                 _ => error,
             }
         })?;
-        let file = shards::join(index, files, path, &self.limits)?;
+        let file = checkpoint::join(index, files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
@@ -183,11 +181,11 @@ impl OpenOptions {
         };
         files.insert(usize::try_from(own).unwrap_or(usize::MAX).min(files.len()), open);
         for (number, file) in (0..).zip(&files) {
-            let checked = shards::check_part(file, number, names.len() as u64);
+            let checked = checkpoint::check_part(file, number, names.len() as u64);
             let shard = file.location.clone().unwrap_or_default();
             checked.map_err(|error| error.in_format(file.format.name).in_shard(&shard, 0))?;
         }
-        let file = shards::join_parts(files, path, &self.limits)?;
+        let file = checkpoint::join_parts(files, path, &self.limits)?;
         Ok(File { progress: self.progress.clone(), ..file })
     }
 
@@ -213,7 +211,7 @@ impl OpenOptions {
             Ok((FileStorage::ranges(source)?, path))
         };
         let opened = each_at_once(&names, &open).map_err(|(number, error)| match error.kind() {
-            ErrorKind::Io(io) => dcp::absent(&folder, names[number], io),
+            ErrorKind::Io(io) => checkpoint::absent(&folder, names[number], io),
             _ => error,
         })?;
         let (files, paths) = opened.into_iter().unzip();

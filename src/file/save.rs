@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[cfg(feature = "safetensors")]
-use super::shards;
+use super::checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
@@ -379,14 +379,14 @@ impl SaveOptions {
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
         #[cfg(feature = "safetensors")]
         if let Some(bytes) = self.max_shard_bytes {
-            let files = shards::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
+            let files = checkpoint::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
-                shards::Files::One(plan) => PlannedFiles::File(plan),
-                shards::Files::Shards(_) if url_of(path).is_some() => {
+                checkpoint::Files::One(plan) => PlannedFiles::File(plan),
+                checkpoint::Files::Shards(_) if url_of(path).is_some() => {
                     let (what, instead) = ("save shards to a URL".to_owned(), "save them to a folder first".to_owned());
                     return Err(Error::from(ErrorKind::Unsupported { what, instead }).in_file(path));
                 }
-                shards::Files::Shards(split) => PlannedFiles::Shards(split),
+                checkpoint::Files::Shards(split) => PlannedFiles::Shards(split),
             });
         }
         plan.fill(tensors)?;
@@ -430,7 +430,7 @@ impl SavePlan {
         match &self.planned {
             PlannedFiles::File(_) => self.path.clone(),
             #[cfg(feature = "safetensors")]
-            PlannedFiles::Shards(_) => super::checkpoint::index_of(&self.path),
+            PlannedFiles::Shards(_) => checkpoint::index_of(&self.path),
         }
     }
 
@@ -486,7 +486,7 @@ impl SavePlan {
 enum PlannedFiles {
     File(Plan),
     #[cfg(feature = "safetensors")]
-    Shards(shards::Split),
+    Shards(checkpoint::Split),
 }
 
 impl PlannedFiles {
@@ -519,11 +519,11 @@ impl PlannedFiles {
             #[cfg(feature = "safetensors")]
             Self::Shards(split) => {
                 let (durability, progress) = (options.durability, options.progress.as_ref());
-                let saving = shards::Saving { durability, progress, keeps_single: options.keep_single };
+                let saving = checkpoint::Saving { durability, progress, keeps_single: options.keep_single };
                 if options.no_replace {
-                    shards::refuse_old(path, split, saving)?;
+                    checkpoint::refuse_old(path, split, saving)?;
                 }
-                return shards::save(path, split, tensors, saving);
+                return checkpoint::save(path, split, tensors, saving);
             }
         };
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
@@ -539,7 +539,7 @@ impl PlannedFiles {
             refuse_existing(path)?;
         }
         #[cfg(feature = "safetensors")]
-        shards::remove_left(path)?;
+        checkpoint::remove_left(path)?;
         replace_with(path, options.durability, options.no_replace, |file| {
             plan.write_file(tensors, file, options.durability, count.as_mut())?;
             count.take().map_or(Ok(()), ProgressCount::finish)

@@ -24,9 +24,9 @@ mod parts;
 mod save;
 
 #[cfg(feature = "pytorch")]
-pub(super) use index::is_file_name;
-pub(super) use open::{is_index, join, join_parts, metadata, read};
+pub(in crate::file) use index::is_file_name;
+pub(in crate::file) use open::{is_index, join, join_parts, metadata, read};
 #[cfg(feature = "remote")]
-pub(super) use parts::part_names;
-pub(super) use parts::{all_parts, check_part, part_warning};
-pub(super) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};
+pub(in crate::file) use parts::part_names;
+pub(in crate::file) use parts::{all_parts, check_part, part_warning};
+pub(in crate::file) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};

@@ -20,8 +20,8 @@ use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
-use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
+use crate::file::{File, OpenOptions};
 use crate::model::{FileMetadata, SHARDING_INFO as OFFSETS, describes_layout};
 use crate::tensor::{Dtype, Shape};
 
@@ -39,7 +39,7 @@ pub(super) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns whether a file is one of a process, by its name.
-pub(super) fn is_one(path: &Path) -> bool {
+pub(in crate::file) fn is_one(path: &Path) -> bool {
     RankFile::parse(path).is_some()
 }
 
@@ -118,7 +118,7 @@ fn check_counts(paths: &[PathBuf], files: &[RankFile]) -> Result<()> {
 
 impl OpenOptions {
     /// Opens the files of processes in a folder as one.
-    pub(super) fn open_rank_files(&self, folder: &Path, paths: Vec<PathBuf>) -> Result<File> {
+    pub(in crate::file) fn open_rank_files(&self, folder: &Path, paths: Vec<PathBuf>) -> Result<File> {
         let names: Vec<RankFile> = paths.iter().filter_map(|path| RankFile::parse(path)).collect();
         check_counts(&paths, &names)?;
         let missing = Missing::of(&names);

@@ -1,44 +1,19 @@
-//! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
-//!
-//! Hugging Face's libraries save a model to a directory and load it from there, under fixed names. A cache of
-//! `huggingface_hub` links these names to the files. Trainers save a directory of the files of all processes.
+//! The errors for a directory without a checkpoint, and for a file that is only a part of one.
 
-use std::ffi::{OsStr, OsString};
-use std::fs;
-use std::io::{self, Read as _};
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use super::directory::{
+    ITEMS_EXTENSION, Instead, METADATA, NAMES, file_names, index_of, is_index_name, own_checkpoint,
+};
 use super::trainers::{ModelPlace, find_model};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
 use crate::storage::{refused_scheme, unknown_scheme};
 
-/// The end of the name of an index of shards, after the name of the file that is in shards.
-pub(super) const INDEX_EXTENSION: &str = ".index.json";
-
-/// The metadata of a folder that a trainer saved.
-pub(super) const METADATA: &str = ".metadata";
-
-/// The extension of the other files of such a folder.
-const ITEMS_EXTENSION: &str = "distcp";
-
-/// The first byte of a pickle.
-pub(super) const PICKLE: u8 = 0x80;
-
-/// The file names to open in a directory. The first match counts, as in `transformers`.
-const NAMES: [&str; 4] =
-    ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
-
-/// What is opened instead of a path.
-pub(super) enum Instead {
-    File(PathBuf),
-    /// The files of the processes of a trainer, in the directory.
-    #[cfg(feature = "safetensors")]
-    RankFiles(Vec<PathBuf>),
-}
-
 /// Returns what to open after opening `path` failed with `error`.
-pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instead>> {
+pub(in crate::file) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instead>> {
     // Some systems report a different error for a directory.
     if path.is_dir() {
         return in_directory(path).map(Some);
@@ -48,45 +23,6 @@ pub(super) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instea
         return Err(refused_scheme(url));
     }
     Ok(is_missing.then(|| index_of(path)).filter(|index| index.is_file()).map(Instead::File))
-}
-
-/// Returns the path of the index of a file that is in shards.
-pub(super) fn index_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
-    name.push(INDEX_EXTENSION);
-    path.with_file_name(name)
-}
-
-/// Returns whether a path is that of an index of shards.
-pub(super) fn is_index_name(path: &Path) -> bool {
-    path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
-}
-
-/// Returns what to open for a directory that is a checkpoint itself.
-pub(super) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> {
-    let paths = || NAMES.iter().map(|name| folder.join(name));
-    // The error of opening a dangling link says more than "no checkpoint".
-    let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
-    if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
-        return Ok(Some(Instead::File(found)));
-    }
-    let saved = folder.join(METADATA);
-    // Other software has files of this name, too.
-    if begins_as_pickle(&saved) {
-        return Ok(Some(Instead::File(saved)));
-    }
-    #[cfg(feature = "safetensors")]
-    if let paths = super::rank_files::in_folder(folder)?
-        && !paths.is_empty()
-    {
-        return Ok(Some(Instead::RankFiles(paths)));
-    }
-    Ok(None)
-}
-
-/// Returns whether a directory is a checkpoint itself.
-pub(super) fn is_checkpoint(folder: &Path) -> bool {
-    own_checkpoint(folder).is_ok_and(|found| found.is_some())
 }
 
 fn in_directory(folder: &Path) -> Result<Instead> {
@@ -149,14 +85,8 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())
 }
 
-pub(super) fn begins_as_pickle(path: &Path) -> bool {
-    let mut begin = [0];
-    let mut read = || fs::File::open(path)?.read_exact(&mut begin);
-    path.is_file() && read().is_ok() && begin == [PICKLE]
-}
-
 /// Returns the error for a file of a trainer's folder that is opened by itself.
-pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
+pub(in crate::file) fn only_in_folder(path: &Path) -> Option<Error> {
     (path.extension()? == ITEMS_EXTENSION).then(|| {
         let what = "read one file of a folder that a trainer saved".to_owned();
         let instead = format!("open the folder: its `{METADATA}` says what is in the files");
@@ -175,16 +105,10 @@ fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// Returns the names in a directory, in order.
-pub(super) fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into()));
-    let mut names = names.collect::<io::Result<Vec<PathBuf>>>()?;
-    names.sort_unstable();
-    Ok(names)
-}
-
 #[cfg(all(test, not(feature = "safetensors")))]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::file::File;
 

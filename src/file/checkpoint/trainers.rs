@@ -14,20 +14,20 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::checkpoint::{file_names, is_checkpoint};
+use super::directory::{file_names, is_checkpoint};
 use crate::format::{is_training_state, may_have_tensors};
 
 /// Where the model of a folder is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ModelPlace {
+pub(in crate::file) struct ModelPlace {
     /// The software, if its files tell.
-    pub(super) trainer: Option<&'static str>,
+    pub(in crate::file) trainer: Option<&'static str>,
     /// A file or a folder, from the folder on. `None` if no file has whole tensors.
-    pub(super) path: Option<PathBuf>,
+    pub(in crate::file) path: Option<PathBuf>,
     /// The number of other files that have other parts of the model.
-    pub(super) others: usize,
+    pub(in crate::file) others: usize,
     /// What else there is to know.
-    pub(super) hint: Option<String>,
+    pub(in crate::file) hint: Option<String>,
 }
 
 impl ModelPlace {
@@ -57,7 +57,7 @@ const MEGATRON: &str = "Megatron";
 const FOLDERS: [&str; 6] = ["weights", "model", "pytorch_model", "pytorch_model_fsdp_0", "mp_rank_00", "actor"];
 
 /// Finds the model in a folder that is no checkpoint.
-pub(super) fn find_model(folder: &Path) -> Option<ModelPlace> {
+pub(in crate::file) fn find_model(folder: &Path) -> Option<ModelPlace> {
     /// The most folders in one another, and the most that are looked at.
     const DEPTH: usize = 3;
     const MOST: usize = 200;

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::checkpoint::{METADATA, PICKLE};
 use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
+use super::directory::{METADATA, PICKLE};
 use super::shards::is_file_name;
-use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
+use crate::file::{File, OpenOptions};
 use crate::format::pytorch::FORMAT;
 use crate::format::pytorch::dcp::{
     self, Item, ItemContents, ItemTensor, ItemValues, Saved, SavedChunk, SavedFolder, SavedTensor,
@@ -23,7 +23,7 @@ use crate::threads;
 const WARNINGS: usize = 16;
 
 /// Returns whether a file is the metadata of a folder.
-pub(super) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
+pub(in crate::file) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
     let mut begin = [0];
     if path.file_name().is_none_or(|name| name != METADATA) || storage.len() == 0 {
         return Ok(false);
@@ -34,7 +34,12 @@ pub(super) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
 
 impl OpenOptions {
     /// Opens the folder of a metadata file. With `only`, the file has just the tensor of this name.
-    pub(super) fn open_saved_folder(&self, metadata: &FileStorage, path: &Path, only: Option<&str>) -> Result<File> {
+    pub(in crate::file) fn open_saved_folder(
+        &self,
+        metadata: &FileStorage,
+        path: &Path,
+        only: Option<&str>,
+    ) -> Result<File> {
         let folder = self.saved_folder(metadata, only)?;
         let pool = Arc::default();
         let open = |name: &String| {
@@ -50,7 +55,7 @@ impl OpenOptions {
     }
 
     /// Reads metadata, and checks the names in it.
-    pub(super) fn saved_folder(&self, metadata: &FileStorage, only: Option<&str>) -> Result<SavedFolder> {
+    pub(in crate::file) fn saved_folder(&self, metadata: &FileStorage, only: Option<&str>) -> Result<SavedFolder> {
         let read = dcp::read_metadata(&mut FileReader::with_index(metadata), &self.limits);
         let mut folder = read.map_err(|error| error.in_format(FORMAT.name))?;
         if let Some(only) = only {
@@ -72,7 +77,7 @@ impl OpenOptions {
     }
 
     /// Joins the files of a folder, in the order of its list.
-    pub(super) fn join_saved(
+    pub(in crate::file) fn join_saved(
         &self,
         folder: SavedFolder,
         files: Vec<FileStorage>,
@@ -286,7 +291,7 @@ fn check_range(item: &Item, readers: &[FileReader<'_>]) -> Result<()> {
 }
 
 /// The error for a file that cannot be opened. A process that did not finish leaves none.
-pub(super) fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
+pub(in crate::file) fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
     let number = folder.files.iter().position(|file| file == name).unwrap_or_default();
     let tensor = folder.first_in(number);
     let end = match error.kind() {

@@ -4,9 +4,10 @@ use std::num::NonZeroU8;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use super::{File, Shards};
 use crate::error::{Error, ErrorKind, PAYLOADS, Result};
 use crate::fetch::{Chunks, TensorChunk, check_tiling};
+use crate::file::File;
+use crate::file::file::Shards;
 use crate::format::Format;
 use crate::limits::Limits;
 use crate::model::FileMetadata;

@@ -1,0 +1,88 @@
+//! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
+//!
+//! Hugging Face's libraries save a model to a directory and load it from there, under fixed names. A cache of
+//! `huggingface_hub` links these names to the files. Trainers save a directory of the files of all processes.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::Result;
+
+/// The end of the name of an index of shards, after the name of the file that is in shards.
+pub(in crate::file) const INDEX_EXTENSION: &str = ".index.json";
+
+/// The metadata of a folder that a trainer saved.
+pub(in crate::file) const METADATA: &str = ".metadata";
+
+/// The extension of the other files of such a folder.
+pub(super) const ITEMS_EXTENSION: &str = "distcp";
+
+/// The first byte of a pickle.
+pub(super) const PICKLE: u8 = 0x80;
+
+/// The file names to open in a directory. The first match counts, as in `transformers`.
+pub(super) const NAMES: [&str; 4] =
+    ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
+
+/// What is opened instead of a path.
+pub(in crate::file) enum Instead {
+    File(PathBuf),
+    /// The files of the processes of a trainer, in the directory.
+    #[cfg(feature = "safetensors")]
+    RankFiles(Vec<PathBuf>),
+}
+
+/// Returns the path of the index of a file that is in shards.
+pub(in crate::file) fn index_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(INDEX_EXTENSION);
+    path.with_file_name(name)
+}
+
+/// Returns whether a path is that of an index of shards.
+pub(in crate::file) fn is_index_name(path: &Path) -> bool {
+    path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
+}
+
+/// Returns what to open for a directory that is a checkpoint itself.
+pub(in crate::file) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> {
+    let paths = || NAMES.iter().map(|name| folder.join(name));
+    // The error of opening a dangling link says more than "no checkpoint".
+    let is_dangling = |path: &PathBuf| path.is_symlink() && !path.exists();
+    if let Some(found) = paths().find(|path| path.is_file()).or_else(|| paths().find(is_dangling)) {
+        return Ok(Some(Instead::File(found)));
+    }
+    let saved = folder.join(METADATA);
+    // Other software has files of this name, too.
+    if begins_as_pickle(&saved) {
+        return Ok(Some(Instead::File(saved)));
+    }
+    #[cfg(feature = "safetensors")]
+    if let paths = super::rank_files::in_folder(folder)?
+        && !paths.is_empty()
+    {
+        return Ok(Some(Instead::RankFiles(paths)));
+    }
+    Ok(None)
+}
+
+/// Returns whether a directory is a checkpoint itself.
+pub(super) fn is_checkpoint(folder: &Path) -> bool {
+    own_checkpoint(folder).is_ok_and(|found| found.is_some())
+}
+
+pub(in crate::file) fn begins_as_pickle(path: &Path) -> bool {
+    let mut begin = [0];
+    let mut read = || fs::File::open(path)?.read_exact(&mut begin);
+    path.is_file() && read().is_ok() && begin == [PICKLE]
+}
+
+/// Returns the names in a directory, in order.
+pub(in crate::file) fn file_names(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().into()));
+    let mut names = names.collect::<io::Result<Vec<PathBuf>>>()?;
+    names.sort_unstable();
+    Ok(names)
+}
