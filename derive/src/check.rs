@@ -9,7 +9,7 @@ use crate::attr::Given;
 use crate::ctxt::Ctxt;
 use crate::model::{Field, Model, Style};
 
-/// Reports every mistake that the tokens show. What the types show is for the compiler.
+/// Reports every mistake visible in the tokens. The compiler reports mistakes in types.
 pub(crate) fn check(cx: &mut Ctxt, model: &Model<'_>) {
     container(cx, model);
     for field in &model.fields {
@@ -48,7 +48,7 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
     }
 }
 
-/// A field that is not in the file needs no attribute that says how it is there.
+/// Refuses attributes about the file on a skipped field, which is not in the file.
 fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_skipped() {
         let others = key(&field.attrs.flatten).chain(key(&field.attrs.tied)).chain(key(&field.attrs.metadata));
@@ -58,7 +58,7 @@ fn skipped(cx: &mut Ctxt, field: &Field<'_>) {
     }
 }
 
-/// A flattened field is neither an array nor present or absent as a whole, and has no name.
+/// Refuses names, `default` and `tied` on a flattened field. It has no name; the others belong on the fields inside.
 fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
     if field.is_flattened() && !field.is_skipped() {
         for key in naming(field) {
@@ -70,7 +70,7 @@ fn flattened(cx: &mut Ctxt, field: &Field<'_>) {
     }
 }
 
-/// An entry of metadata is one value under a key, without elements.
+/// Refuses attributes of tensors on an entry of metadata, and borrowed types, which cannot be read.
 fn metadata(cx: &mut Ctxt, model: &Model<'_>, field: &Field<'_>) {
     if field.is_metadata() && !field.is_skipped() {
         if matches!(field.ty, Type::Reference(_)) && model.attrs.write_only.is_none() {
@@ -95,12 +95,12 @@ fn newtype(cx: &mut Ctxt, field: &Field<'_>) {
     }
 }
 
-/// The attributes that tell the field's name.
+/// The attributes for the field's name.
 fn naming<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
     key(&field.attrs.rename).chain(field.attrs.aliases.iter().map(|alias| &alias.key))
 }
 
-/// The attributes that change the field's arrays.
+/// The attributes for the field's arrays.
 fn array_attrs<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
     key(&field.attrs.cast).chain(key(&field.attrs.shape)).chain(key(&field.attrs.transpose))
 }
@@ -109,7 +109,7 @@ fn key<T>(given: &Option<Given<T>>) -> impl Iterator<Item = &Ident> {
     given.iter().map(|given| &given.key)
 }
 
-/// Refuses names that would read back as other names, or that the field list cannot hold.
+/// Refuses names that would be read back as other names, or cannot be in the list of fields.
 fn well_formed(cx: &mut Ctxt, name: &LitStr) {
     let text = name.value();
     if text.is_empty() {
@@ -121,7 +121,7 @@ fn well_formed(cx: &mut Ctxt, name: &LitStr) {
     }
 }
 
-/// Refuses a name that two fields, or two attributes of one field, take.
+/// Refuses a name that is given twice, by two fields or by two attributes of one field.
 fn distinct<'a>(cx: &mut Ctxt, fields: &'a [Field<'a>]) {
     let mut taken: HashMap<String, &Field<'_>> = HashMap::new();
     for field in fields.iter().filter(|field| !field.is_skipped()) {
@@ -140,7 +140,7 @@ fn distinct<'a>(cx: &mut Ctxt, fields: &'a [Field<'a>]) {
     }
 }
 
-/// The names of a field and the tokens that say them.
+/// The names of a field, each with its tokens.
 fn names<'a>(field: &'a Field<'_>) -> impl Iterator<Item = (String, &'a dyn ToTokens)> {
     let first: &dyn ToTokens = match (&field.attrs.rename, &field.member) {
         (Some(rename), _) => &rename.value,

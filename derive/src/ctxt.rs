@@ -9,7 +9,7 @@ pub(crate) struct Ctxt {
 }
 
 impl Ctxt {
-    /// Reports a mistake at the tokens that make it.
+    /// Reports a mistake, and points at its tokens.
     pub(crate) fn error(&mut self, at: impl ToTokens, message: impl Display) {
         self.push(syn::Error::new_spanned(at, message));
     }
@@ -21,7 +21,7 @@ impl Ctxt {
         }
     }
 
-    /// All that was reported, if anything was.
+    /// Returns all reported mistakes as one error.
     pub(crate) fn finish(self) -> Result<(), syn::Error> {
         self.errors.map_or(Ok(()), Err)
     }

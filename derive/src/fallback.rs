@@ -6,8 +6,8 @@ use crate::attr::Container;
 use crate::ctxt::Ctxt;
 use crate::expand::{Env, in_const};
 
-/// Returns impls that do nothing, for a struct with a mistake. So code that uses the struct adds no messages about
-/// missing impls.
+/// Returns impls that do nothing, for a struct with a mistake. With them, code that uses the struct does not add
+/// messages about missing impls.
 pub(crate) fn impls(input: &DeriveInput) -> TokenStream {
     let attrs = Container::parse(&mut Ctxt::default(), &input.attrs);
     let env = Env::new(&input.ident, &input.generics, &attrs);

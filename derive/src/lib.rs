@@ -21,39 +21,39 @@ use syn::{DeriveInput, parse_macro_input};
 use ctxt::Ctxt;
 use model::Model;
 
-/// Maps a struct to named tensors.
+/// Maps a struct to named tensors, so that you can `load` and `save` it.
 ///
-/// Each field is a tensor, or a struct whose tensors have the name of the field as their prefix. The name of the field
-/// is the name in the file. A struct with one unnamed field has the tensors of that field. Other tuple structs name
-/// their fields `0`, `1` and so on.
+/// A field that is an array is one tensor, and its name is the tensor's name in the file. A field that is a struct puts
+/// its name before those of its own fields: `layer.weight`, `layer.bias`. A struct with one unnamed field adds no name.
+/// Other tuple structs call their fields `0`, `1` and so on.
 ///
-/// Implements `TensorFile`, `Store` and `FromTensors`, and serde's `Serialize` and `Deserialize` with them.
+/// You get impls of `TensorFile`, `Store` and `FromTensors`, and of serde's `Serialize` and `Deserialize`.
 ///
 /// # Struct attributes
 ///
 /// | `#[tensor(...)]` | |
 /// | --- | --- |
-/// | `rename_all = "camelCase"` | Renames all fields. The rules are those of serde: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
+/// | `rename_all = "camelCase"` | Renames all fields by one of serde's rules: `lowercase`, `UPPERCASE`, `PascalCase`, `camelCase`, `snake_case`, `SCREAMING_SNAKE_CASE`, `kebab-case`, `SCREAMING-KEBAB-CASE`. |
 /// | `prefix = "bert"` | Puts a prefix before the names of all tensors: `bert.embed`, … |
-/// | `allow_unknown` | Skips tensors that the struct has no field for. Without it they are an error. A list or map that finds nothing is then missing, unless it is an `Option` or has a `default`. |
-/// | `cast` | Reads elements of other numeric dtypes in all fields, as `cast` on each array does. A struct inside has its own. |
-/// | `write_only` | Leaves out `FromTensors` and `Deserialize`. Needed if a field can be written but not read, such as `ArrayViewMut`. |
-/// | `crate = path` | The path of the crate `tensorfile`, if it is not `::tensorfile`. |
+/// | `allow_unknown` | Skips tensors without a field; by default they are an error. A list or map without tensors then counts as missing: make it an `Option` or give it a `default`. |
+/// | `cast` | Converts other numeric dtypes in all arrays of the struct, as if each had `cast`. Structs inside need their own `cast`. |
+/// | `write_only` | Leaves out `FromTensors` and `Deserialize`. You need it for fields that can only be written, such as `ArrayViewMut`. |
+/// | `crate = path` | The path of the crate `tensorfile`, if you do not depend on it as `::tensorfile`. |
 ///
 /// # Field attributes
 ///
 /// | `#[tensor(...)]` | |
 /// | --- | --- |
-/// | `rename = "fc1.weight"` | Sets the name in the file. It may contain dots. |
-/// | `alias = "out.weight"` | Adds another name to read the field by. May be repeated. |
+/// | `rename = "fc1.weight"` | Sets the name in the file. The name may contain dots. |
+/// | `alias = "out.weight"` | Adds another name that the field may have in a file. You can give several. |
 /// | `skip` | Leaves the field out of the file. Reading sets it to `Default::default()`, or to the value of `default`. |
-/// | `default`, `default = "path"` | If the file does not have the field, reading sets it to `Default::default()`, or calls a function. |
-/// | `flatten` | Names the tensors of a struct, map, list or tuple as if they were fields of this struct. An `Option` is `None` if the file has none of its names. A map takes the tensors that no other field takes. One array cannot be flattened. |
+/// | `default`, `default = "path"` | Fills the field if the file does not have it: with `Default::default()`, or the result of your function. |
+/// | `flatten` | Drops the field's name, so that what is inside a struct, map, list or tuple is named as if it stood in this struct. An `Option` is `None` if the file has none of its names. A map takes all tensors without another field. You cannot flatten a single array. |
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
-/// | `shape = [64, _]` | Sets the dims of the array: numbers, constants, or `_` for any size. As many as the rank of its type. |
+/// | `shape = [64, _]` | Sets the dims of the array. Write a number, a constant or `_` (any size) for each. |
 /// | `transpose` | The file holds the array with its dims reversed. |
-/// | `metadata` | The field is not a tensor but an entry of the file's metadata, under the name that a tensor would have: a string, number, `bool`, `char`, variant without a value, or an `Option` or newtype of one. Formats without metadata refuse it. |
-/// | `tied = "embed.weight"` | The field equals the tensor of that name, which is the full name in the file. A format that can share bytes, as `ptd` can, stores them once, and a field that differs is an error. Other formats store both as they are. |
+/// | `metadata` | Stores the field as an entry of the file's metadata, not as a tensor. Its type is a string, number, `bool`, `char`, variant without a value, or an `Option` or newtype of one. Formats without metadata refuse it. |
+/// | `tied = "embed.weight"` | Ties the field to another tensor, by its full name in the file. A format that can share bytes, such as `ptd`, stores them once, and refuses a field that differs. Other formats store both. |
 ///
 #[doc = include_str!("examples.md")]
 // `serde` is registered so that its attributes get here and can be refused with advice.

@@ -1,4 +1,4 @@
-//! The struct that the macro is derived for: its fields, their names in the file and their attributes.
+//! The user's struct: its fields, their names in the file and their attributes.
 
 use proc_macro2::TokenTree;
 use quote::{ToTokens, format_ident};
@@ -8,7 +8,7 @@ use syn::{Data, DeriveInput, Fields, Generics, Ident, Member, Type};
 use crate::attr::{self, Fallback};
 use crate::ctxt::Ctxt;
 
-/// The struct. `expand` takes it after `check` found no mistake.
+/// The struct. `expand` takes it only if `check` found no mistake.
 pub(crate) struct Model<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) generics: &'a Generics,
@@ -22,9 +22,9 @@ pub(crate) struct Model<'a> {
 pub(crate) enum Style {
     /// Every field has a name.
     Named,
-    /// The positions of the fields are their names. Also a struct without fields.
+    /// The fields are called by their positions. A struct without fields is of this style too.
     Numbered,
-    /// The struct has the tensors of its only field, which has no name.
+    /// The struct adds no name to those of its only, unnamed field.
     Newtype,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Field<'a> {
     pub(crate) attrs: attr::Field,
     pub(crate) member: Member,
     pub(crate) ty: &'a Type,
-    /// The name in the file. A flattened field has it only in formats that are not for tensors.
+    /// The name in the file. A flattened field has a name only in serde formats such as JSON.
     pub(crate) name: String,
     /// The field or the struct has the attribute.
     pub(crate) cast: bool,
@@ -134,7 +134,7 @@ impl Field<'_> {
         self.attrs.cast.is_some() || self.attrs.shape.is_some() || self.attrs.transpose.is_some()
     }
 
-    /// Returns the value of a field that the file does not have; `None` if it has to be there.
+    /// Returns the value of a field missing from the file; `None` if the file must have it.
     pub(crate) fn fallback(&self) -> Option<&Fallback> {
         match &self.attrs.default {
             Some(default) => Some(&default.value),
@@ -150,7 +150,7 @@ impl Field<'_> {
         self.attrs.aliases.iter().map(|alias| alias.value.value())
     }
 
-    /// Returns the field's entry in the list that serde's `deserialize_struct` is given.
+    /// Returns the field's entry in the list for serde's `deserialize_struct`.
     // NOTE: keep in step with `DERIVED` in `src/serde/token.rs`.
     pub(crate) fn spec(&self) -> String {
         let mut spec = self.name.clone();
@@ -165,10 +165,10 @@ impl Field<'_> {
     }
 }
 
-/// Returns whether the tokens hold one of the names, other than after the start of a path.
+/// Returns whether the tokens hold one of the names, at the start of a path.
 ///
-/// Tokens, because a type may be a macro. A name that means something else only adds or leaves out a bound, which makes
-/// no difference for most types.
+/// It looks at tokens because a type may be a macro. A wrong answer adds or leaves out a bound, which makes no
+/// difference for most types.
 fn mentions(tokens: impl ToTokens, names: &[&Ident]) -> bool {
     let mut after_colons = false;
     tokens.to_token_stream().into_iter().any(|token| {

@@ -15,7 +15,7 @@ pub(super) struct Item {
     value: Option<TokenStream>,
 }
 
-/// Hands over the items of all `#[tensor(...)]` one by one; a mistake in one does not hide another.
+/// Calls `read` for every item of all `#[tensor(...)]`. A mistake in one item does not hide another.
 pub(super) fn each(cx: &mut Ctxt, attributes: &[Attribute], mut read: impl FnMut(&Item, &str) -> Result<()>) {
     for attribute in attributes {
         if attribute.path().is_ident("serde") {
@@ -57,7 +57,7 @@ impl Item {
         Error::new_spanned(&self.key, message)
     }
 
-    /// Refuses an attribute that is none of `known`.
+    /// Refuses an attribute that is not in `known`.
     pub(super) fn unknown(&self, known: &[&str]) -> Error {
         let key = self.key.to_string();
         self.error(match nearest(&key, known.iter().copied()) {
@@ -66,7 +66,7 @@ impl Item {
         })
     }
 
-    /// The attribute takes no value.
+    /// Refuses a value: the attribute takes none.
     pub(super) fn flag(&self) -> Result<()> {
         match &self.value {
             None => Ok(()),
@@ -78,7 +78,7 @@ impl Item {
         self.parse("\"...\"", |input| input.parse())
     }
 
-    /// A path, in quotes or without.
+    /// Parses a path, with or without quotes.
     pub(super) fn path(&self) -> Result<Path> {
         self.parse("\"path\"", |input| match input.parse::<Option<LitStr>>()? {
             Some(quoted) => quoted.parse(),

@@ -1,4 +1,4 @@
-//! Parses `#[tensor(...)]`. What the attributes mean together is for `check` to judge.
+//! Parses `#[tensor(...)]`. `check` finds attributes that contradict each other.
 
 mod item;
 mod rename;
@@ -36,13 +36,13 @@ pub(crate) struct Field {
     pub(crate) metadata: Option<Given>,
 }
 
-/// An attribute that was given: its name, to point at, and its value.
+/// An attribute of the user's: its name, for messages to point at, and its value.
 pub(crate) struct Given<T = ()> {
     pub(crate) key: Ident,
     pub(crate) value: T,
 }
 
-/// The value of a field that the file does not have.
+/// The value of a field missing from the file.
 pub(crate) enum Fallback {
     /// The value of `Default`.
     Default,
@@ -99,7 +99,7 @@ impl Field {
     }
 }
 
-/// Fills in an attribute that can be given once.
+/// Stores the value of an attribute, which can be given only once.
 fn once<T>(given: &mut Option<Given<T>>, item: &Item, read: fn(&Item) -> Result<T>) -> Result<()> {
     match given {
         Some(_) => Err(item.error(format!("`{}` is given twice", item.key))),

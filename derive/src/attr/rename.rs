@@ -11,7 +11,7 @@ pub(crate) enum RenameRule {
     ScreamingKebab,
 }
 
-/// The rules by the names that serde gives them.
+/// The rules, by serde's names for them.
 pub(super) const RULES: &[(&str, RenameRule)] = &[
     ("lowercase", RenameRule::Lower),
     ("UPPERCASE", RenameRule::Upper),
@@ -24,7 +24,7 @@ pub(super) const RULES: &[(&str, RenameRule)] = &[
 ];
 
 impl RenameRule {
-    /// Spells a field's name, which is in snake case, by this rule; as serde does it.
+    /// Spells a field's name by this rule, as serde does. The name is in snake case.
     pub(crate) fn apply(self, field: &str) -> String {
         match self {
             Self::Lower | Self::Snake => field.to_owned(),

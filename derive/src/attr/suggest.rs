@@ -1,4 +1,4 @@
-/// The word that was probably meant: the nearest, if at most every third letter of it differs.
+/// Returns the word that the user probably meant: the nearest, if at most a third of its letters differ.
 pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -8,7 +8,7 @@ pub(super) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// The number of letters to add, remove, replace or swap with the next to make one word the other.
+/// Returns how many letters must be added, removed, replaced or swapped with the next to turn one word into the other.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<char>, Vec<char>) = (from.chars().collect(), to.chars().collect());
     // table[i][j] is the distance between the first i letters and the first j letters.

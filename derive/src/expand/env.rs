@@ -9,23 +9,23 @@ use crate::model::{Field, Model};
 pub(crate) struct Env {
     /// The crate `tensorfile`.
     pub(crate) krate: TokenStream,
-    /// Its module for generated code.
+    /// The module of `tensorfile` for generated code.
     pub(crate) private: TokenStream,
-    /// The lifetime of the file that is read.
+    /// The lifetime of the file.
     pub(crate) de: Lifetime,
     pub(crate) writing: Half,
-    /// `None` if the struct is only written.
+    /// The impls for reading; `None` if the struct is only written.
     pub(crate) reading: Option<Half>,
 }
 
-/// The user's type with the parameters of the impls for writing, or of those for reading.
+/// The user's type with the parameters of the impls, either for writing or for reading.
 pub(crate) struct Half {
     generics: Generics,
     ty: TokenStream,
 }
 
 impl Env {
-    /// For a struct whose fields are not known.
+    /// Returns the user's parameters as they are, for a struct whose fields are not known.
     pub(crate) fn new(ident: &Ident, generics: &Generics, attrs: &Container) -> Self {
         let krate = attrs.krate.as_ref().map_or(quote!(::tensorfile), |krate| krate.value.to_token_stream());
         let (_, arguments, _) = generics.split_for_impl();
@@ -41,7 +41,7 @@ impl Env {
         }
     }
 
-    /// For a struct whose fields are known, with the bounds that they need.
+    /// Adds the bounds that the fields need.
     pub(super) fn of_model(model: &Model<'_>) -> Self {
         let mut env = Self::new(model.ident, model.generics, &model.attrs);
         model.fields.iter().filter(|field| field.is_generic).for_each(|field| env.bound(field));
@@ -50,14 +50,14 @@ impl Env {
 
     /// Adds the bounds that a field needs.
     ///
-    /// They are on its type and not on the parameters: for `Array2<A>` to be a tensor, `A` need not be one. A type in
-    /// which the struct itself occurs has none, because the compiler would go round in circles.
+    /// The bounds are on the field's type, not on the parameters: `Array2<A>` can be a tensor even if `A` is not. A
+    /// type that contains the struct itself gets no bound, because the compiler would not come to an end.
     fn bound(&mut self, field: &Field<'_>) {
         let Self { krate, private, de, .. } = &*self;
         let is_bound = !field.is_skipped() && !field.is_recursive;
         let (writable, readable) = match field.is_metadata() {
             false => (quote!(#krate::TensorFile), quote!(#krate::model::FromTensors<#de>)),
-            // Reading is a part of the schema, which is written with the other impls.
+            // The schema says how a field is read, but is part of the impls for writing.
             true if self.reading.is_some() => {
                 let both = quote!(#private::serde::Serialize + #private::serde::de::DeserializeOwned);
                 (both.clone(), both)
@@ -99,7 +99,7 @@ fn outlived_by(de: &Lifetime, generics: &Generics) -> Generics {
     outlived
 }
 
-/// Returns `'de`, or another name if the struct has a lifetime of that name.
+/// Returns `'de`, or another name if the struct has a lifetime `'de` already.
 fn free_lifetime(generics: &Generics) -> Lifetime {
     let de: Lifetime = parse_quote!('de);
     if generics.lifetimes().any(|parameter| parameter.lifetime == de) { parse_quote!('__de) } else { de }

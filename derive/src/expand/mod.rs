@@ -1,4 +1,4 @@
-//! Prints the impls. Nothing can fail here, and no rules are checked here.
+//! Prints the impls. Nothing here can fail: `check` has checked all rules.
 //!
 //! ```text
 //! impl TensorFile for Mlp               const NODE: the names and types    node
@@ -7,8 +7,8 @@
 //! impl Serialize, Deserialize for Mlp   one call each                      here
 //! ```
 //!
-//! The code is compiled once for each struct of a user, so it is short. Everything that does not depend on the types of
-//! the fields is a function in `src/private.rs`.
+//! Every struct of a user pays for this code at compile time, so it is short. Code that does not depend on the types of
+//! fields is in functions of `src/private.rs`.
 
 mod env;
 mod node;

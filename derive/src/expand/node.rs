@@ -8,14 +8,14 @@ use crate::model::{Field, Model, Style};
 
 /// Returns `impl TensorFile`: the names and types of the tensors as one constant.
 ///
-/// References in it live as long as the program because the compiler extends the operands of `&` in fields of braces.
-/// Those in arguments of functions it would not, and `Some(...)` is one. Hence `Some { 0: ... }`.
+/// We print `Some { 0: ... }`, because the references in it must be `'static`. The compiler extends the lifetime of
+/// operands of `&` in fields in braces, but not in arguments of functions, and `Some(...)` is a function.
 pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let header = env.writing.header(&quote!(#krate::TensorFile));
     let questions = questions(env, model);
     let arrays = model.tensors().filter(|field| field.has_array_attrs()).map(|field| field.ty);
-    // `cargo check` evaluates constants that stand alone, but not those of impls.
+    // `cargo check` evaluates free-standing constants, but not constants of impls.
     let stands_alone = |field: &&Field<'_>| model.generics.params.is_empty() && !field.is_recursive;
     let (alone, inside): (Vec<_>, Vec<_>) = model.tensors().partition(stands_alone);
     let alone = alone.into_iter().flat_map(|field| assertions(env, field));
@@ -39,7 +39,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
 /// Returns constant expressions that cannot be evaluated if an attribute contradicts the type of its field.
 fn assertions(env: &Env, field: &Field<'_>) -> Vec<TokenStream> {
     let ty = field.ty;
-    // The compiler points at the attribute if all of the path is there.
+    // The compiler points at the attribute only if all tokens of the path have its span.
     let at = |key: &Ident| {
         let span = Span::call_site().located_at(key.span());
         (span, spanned(&env.private, span))
@@ -63,7 +63,7 @@ fn spanned(tokens: &TokenStream, span: Span) -> TokenStream {
     tokens.clone().into_iter().map(spanned).collect()
 }
 
-/// Returns `IS_TENSOR`: that of the field of a newtype. A struct is none, also if it is flattened into itself.
+/// Returns `IS_TENSOR`: the value of its field for a newtype, else `false`.
 fn is_tensor(env: &Env, model: &Model<'_>) -> TokenStream {
     let (krate, field) = (&env.krate, model.fields.first());
     let is_newtype = model.style == Style::Newtype && model.attrs.prefix.is_none();
@@ -76,16 +76,15 @@ fn is_tensor(env: &Env, model: &Model<'_>) -> TokenStream {
 
 /// Returns statements that fail to compile if a field cannot be in the struct.
 ///
-/// The compiler checks each function on its own and would report a field in each. Two messages that are the same to the
-/// letter are printed once, so all functions begin with the same questions. Types with parameters are in the bounds of
-/// the impls and need none.
+/// The compiler checks each function on its own, and would report a field once in each. It prints identical messages
+/// only once, so all functions begin with the same statements. The bounds of the impls check types with parameters.
 pub(super) fn questions(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let question = |field: &Field<'_>| {
         let ty = field.ty;
         match env.reading {
             _ if field.is_metadata() => {
-                // The compiler points at the type for a lifetime that is not long enough, too.
+                // The compiler points at the type also if a lifetime is too short.
                 let span = Span::call_site().located_at(ty.span());
                 let (private, reads) = (spanned(private, span), env.reading.is_some());
                 let check = if reads { quote!(check_metadata) } else { quote!(check_written_metadata) };
@@ -118,7 +117,7 @@ fn node(env: &Env, model: &Model<'_>) -> TokenStream {
         }
         (None, _) => all_fields(env, model, &this),
         (Some(prefix), _) => {
-            // Any type that is not used otherwise tells the inner struct from the outer one.
+            // Any type with no other use distinguishes the inner struct from the outer one.
             let body = all_fields(env, model, &quote!(::core::marker::PhantomData<Self>));
             let field = quote! {
                 #private::FieldDef {
@@ -136,7 +135,7 @@ fn node(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// Returns a struct of the fields that the file has.
+/// Returns the node of a struct with all fields in the file.
 fn all_fields(env: &Env, model: &Model<'_>, id: &TokenStream) -> TokenStream {
     let fields: Vec<_> = model.stored().map(|field| field_def(env, field, &field.name)).collect();
     let specs: Vec<_> = model.stored().map(Field::spec).collect();

@@ -62,7 +62,7 @@ pub(super) fn impls(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The bodies of `store`, `borrow_payloads`, `load` and `reload` for a struct that has the tensors of its only field.
+/// The bodies of `store`, `borrow_payloads`, `load` and `reload` of a newtype: they call those of its only field.
 fn newtype(env: &Env, field: &Field<'_>) -> [TokenStream; 4] {
     let (krate, ty) = (&env.krate, field.ty);
     let field_attrs = field_attrs(env, field).map_or(quote!(__attrs), |field_attrs| quote!(const { &#field_attrs }));
@@ -78,7 +78,7 @@ fn store_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let node = quote!(&<Self as #krate::TensorFile>::NODE);
     let values = model.stored().map(|field| {
         let Field { ty, member, .. } = field;
-        // What stores nothing is read as the default.
+        // A value that stores nothing would be read as the default, so writing needs the default to compare.
         let default = fallback(field).filter(|_| env.reading.is_some());
         match (field.is_metadata(), default) {
             (false, None) => quote!(#private::field::<#ty>(&self.#member)),
@@ -106,8 +106,8 @@ fn borrow_fields(env: &Env, model: &Model<'_>) -> TokenStream {
 
 /// The body of `load`.
 ///
-/// There is no `?` between the fields, and one variable holds them all. With a `?` for each, every one of them would
-/// have to drop the fields before it, and the time to compile a struct would grow with the square of its fields.
+/// There is no `?` between the fields, and one variable holds them all. Each `?` would have to drop the fields before
+/// it, and the time to compile a struct would grow with the square of its fields.
 fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let fields: Vec<_> = model.stored().collect();
@@ -148,7 +148,7 @@ fn load_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// The body of `reload`. A field that the source does not have stays.
+/// The body of `reload`. A field missing from the source keeps its value.
 fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     let Env { krate, private, .. } = env;
     let arms = model.stored().enumerate().map(|(at, field)| {
@@ -168,12 +168,12 @@ fn reload_fields(env: &Env, model: &Model<'_>) -> TokenStream {
     }
 }
 
-/// Returns whether the fields are those of a second struct under the prefix.
+/// Returns whether the fields are in a second struct, under the prefix.
 fn has_body(model: &Model<'_>) -> bool {
     model.attrs.prefix.is_some() && model.style != Style::Newtype
 }
 
-/// Returns an expression for the value of a field that the file does not have, if it has one.
+/// Returns an expression for the value of a field missing from the file, if the field may be missing.
 fn fallback(field: &Field<'_>) -> Option<TokenStream> {
     let ty = field.ty;
     field.fallback().map(|fallback| match fallback {
