@@ -1,12 +1,12 @@
-//! Arguments that are lists.
+//! Arguments that are lists of strings.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-/// Return the strings of an argument: one string is a list of itself, and not its letters.
+/// Return the strings of an argument. One string becomes a list with one item, not a list of its letters.
 ///
-/// Every argument that is a list of strings is checked here.
+/// Every argument with a list of strings is checked here.
 #[pyfunction]
 #[pyo3(name = "strings", signature = (name, value, /))]
 pub fn list_of_strings(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {

@@ -1,4 +1,4 @@
-//! Arrays of Python as tensors of the library.
+//! Python's arrays as tensors of the library.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ use crate::scalars::{dtype_from_buffer, dtype_from_dlpack};
 /// Named arrays, in order.
 pub struct NamedArrays(Vec<(String, Array)>);
 
-/// An array: strided memory of Python, with a dtype.
+/// An array: strided memory owned by Python, with a dtype.
 struct Array {
     info: TensorInfo,
     memory: Memory,
@@ -22,12 +22,12 @@ struct Array {
 
 enum Memory {
     Array(Borrowed),
-    /// A tensor of an open file, which has its own bytes, whatever was written to the memory that it lent.
+    /// A tensor of an open file. Its bytes are read from the file: others may have written to the memory it lent.
     Tensor(Py<PyTensor>),
 }
 
-/// A name and an array: an object with the buffer protocol or `__dlpack__`, and the dtype and the shape where they are
-/// others than those of the object. The dtype `blob` is that of bytes without elements.
+/// A name and an array. The array is an object with the buffer protocol or `__dlpack__`; a dtype and a shape, if given,
+/// replace the object's own. The dtype `blob` means bytes without elements.
 pub type NamedArray<'py> = (String, Bound<'py, PyAny>, Option<String>, Option<Vec<usize>>);
 
 impl NamedArrays {
@@ -52,7 +52,7 @@ impl Array {
     fn new(object: &Bound<'_, PyAny>, dtype: Option<&str>, shape: Option<&[usize]>) -> PyResult<Self> {
         if let Ok(tensor) = object.cast::<PyTensor>() {
             let info = tensor.get().file_tensor().info().clone();
-            // Ctrl-C ends reading from a server, and not what is done while a file is saved.
+            // Ctrl-C may end reading from a server, but not saving a file.
             let memory = if tensor.get().is_remote() {
                 Memory::Array(Borrowed::from_buffer(&object.getattr("data")?)?.0)
             } else {
@@ -60,7 +60,7 @@ impl Array {
             };
             return Ok(Self { info, memory });
         }
-        // numpy has both; its buffers take less time and may be read-only.
+        // numpy's arrays have both. Their buffers take less time, and may be read-only.
         let has_buffer = !object.hasattr("__dlpack__")? || object.hasattr("__array_interface__")?;
         let (memory, elements) =
             if has_buffer { Borrowed::from_buffer(object)? } else { Borrowed::from_dlpack(object)? };
@@ -102,7 +102,7 @@ impl TensorData for Array {
     fn as_bytes(&self) -> Option<&[u8]> {
         let bytes = match &self.memory {
             Memory::Array(memory) => memory.as_bytes()?,
-            // It compares its checksum as it is written.
+            // The tensor compares its checksum while it is written.
             Memory::Tensor(_) => return None,
         };
         (self.info.dtype != Dtype::Bool || bytes.iter().all(|byte| *byte < 2)).then_some(bytes)
@@ -110,7 +110,7 @@ impl TensorData for Array {
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
         match &self.memory {
-            // Any byte but 0 is true for numpy and torch, and formats have 1.
+            // numpy and torch take any byte but 0 for true; formats require 1.
             Memory::Array(memory) if self.info.dtype == Dtype::Bool => memory.in_rows(&mut |piece| {
                 let bools: Vec<u8> = piece.iter().map(|byte| u8::from(*byte != 0)).collect();
                 out.write_all(&bools)

@@ -1,4 +1,4 @@
-//! Progress, and Ctrl-C: both come from Python while Rust reads or writes.
+//! Progress and Ctrl-C: the two ways in which Python interrupts Rust while it reads or writes.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use tensorfile::{Error, ErrorKind, File, Progress};
 
 use crate::errors::to_exception;
 
-/// A function of Python to be told of progress, if there is one, and the exception that ends the call.
+/// A Python function to call with progress, if any, and the exception that ends the call.
 #[derive(Clone, Default)]
 pub struct Callback {
     function: Option<Arc<Py<PyAny>>>,
@@ -29,7 +29,7 @@ impl Callback {
         Self { function: function.map(Arc::new), ..Self::default() }
     }
 
-    /// Tells the function, and looks for signals. `Break` if either raised an exception.
+    /// Calls the function and looks for signals. Returns `Break` if either raised an exception.
     pub fn tell(&self, progress: Progress) -> ControlFlow<()> {
         if self.is_left.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
@@ -50,8 +50,8 @@ impl Callback {
         }
     }
 
-    /// Does work that tells this callback, without the interpreter. If it waits for a server, Ctrl-C ends the call at
-    /// once, and the work when it next tells of progress.
+    /// Does work that reports progress to this callback, without the interpreter. If it waits for a server, Ctrl-C ends
+    /// the call at once. The work itself ends when it next reports progress.
     pub fn detach<T: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -67,7 +67,7 @@ impl Callback {
         done.map_err(|error| self.to_exception(error, path))
     }
 
-    /// Converts the error of a call that told this callback.
+    /// Converts the error of a call that reported progress to this callback.
     pub fn to_exception(&self, error: Error, path: Option<&Path>) -> PyErr {
         let raised = self.raised.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (error.kind(), raised) {
@@ -87,12 +87,12 @@ pub fn detach<T: Send + 'static>(
     Callback::default().detach(py, is_remote(&file), None, move || work(&file))
 }
 
-/// Returns whether opening a path may wait for others: for a server, or for the writer of a pipe.
+/// Returns whether opening a path may wait: for a server, or for the writer of a pipe.
 pub fn waits(path: &Path) -> bool {
     shown_url(path).is_some() || std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Returns whether a file is on a server, which may be silent for long.
+/// Returns whether a file is on a server, for whose answer we may wait long.
 pub fn is_remote(file: &File) -> bool {
     file.path().is_none() && file.location().is_some()
 }
@@ -102,12 +102,12 @@ pub const POLL: Duration = Duration::from_millis(50);
 
 /// Does work in a thread of its own, without the interpreter, and waits until it is done.
 ///
-/// Ctrl-C ends the call at once. Nobody waits for the thread then, which owns all that it uses.
+/// Ctrl-C ends the call at once. The thread goes on alone then, and owns everything it uses.
 pub fn in_thread<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
     let (send, receive) = mpsc::channel();
     // One thread at a time waits without the interpreter.
     let receive = Mutex::new(receive);
-    // Nobody receives after Ctrl-C.
+    // Nobody receives the result after Ctrl-C.
     thread::spawn(move || drop(send.send(work())));
     loop {
         match py.detach(|| receive.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(POLL)) {

@@ -1,4 +1,4 @@
-//! The commands of the program: in-process, and as functions that return values.
+//! The commands of the program: run in this process, or as functions that return values.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
 
 /// Run a command with its output in memory. Return the exit code, the output, and the message of a failure.
 ///
-/// Ctrl-C ends the call at once. The command only reads: it goes on in a thread that nobody waits for.
+/// Ctrl-C ends the call at once. The command goes on in its thread, which does no harm because it only reads.
 #[pyfunction]
 pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyBytes>, Option<String>)> {
     let run = in_thread(py, move || tensorfile_cli::run(&args))?;
@@ -92,11 +92,11 @@ pub fn convert(
         if names.is_empty() && file.warnings()?.iter().any(|warning| warning.kind == WarningKind::LeftOut) {
             return nothing("the file has no tensors");
         }
-        // Typos would look like success.
+        // A misspelt filter would look like success.
         if !names.is_empty() && !names.iter().any(|name| filter.matches(name)) {
             return nothing("no tensor matches the filter");
         }
-        // And a copy that was not cast.
+        // So would a copy without a cast.
         let takes_cast = |info: &TensorInfo| info.dtype.is_float() && info.unknown_dtype().is_none();
         let mut infos =
             file.tensors().zip(&names).filter(|(_, name)| filter.matches(name)).map(|(tensor, _)| tensor.info());
@@ -118,7 +118,7 @@ pub fn convert(
     })
 }
 
-/// A folder that is packed into WebDataset shards, or a shard that is unpacked, as by the program.
+/// Packs a folder into WebDataset shards or unpacks a shard, as the program does.
 #[derive(Clone, Copy, PartialEq)]
 enum ShardJob {
     Pack,
@@ -160,8 +160,8 @@ pub fn by_extension(path: &Path) -> Option<&'static Format> {
 
 /// Returns options that keep the metadata of a file.
 ///
-/// A format without a place for it is an error, as by the program: but for all values of a checkpoint of PyTorch, and the
-/// entry `format` of safetensors, which is about the old file.
+/// If the format cannot store the metadata, that is an error, as in the program. Values of a PyTorch checkpoint are
+/// left out without an error, and so is the entry `format` of safetensors, which is about the old file.
 fn kept(file: &File, target: Option<&Format>, (lossy, is_cast): (bool, bool)) -> tensorfile::Result<WriteOptions> {
     let mut metadata = file.metadata()?;
     metadata.entries.retain(|key, _| !(describes_layout(key) || is_cast && describes_dtypes(key)));
@@ -184,7 +184,8 @@ pub fn edit(
     let edit = set.into_iter().fold(MetadataEdit::new(), |edit, (key, value)| edit.set(key, value));
     let edit = unset.into_iter().fold(edit, MetadataEdit::unset);
     let edited = py.detach(|| {
-        // Otherwise two threads would read the same old file, and the later one would drop the change of the other.
+        // Without the lock, two threads could read the same old file, and the second would undo the change of the
+        // first.
         let _lock = (path == output).then(|| FileLock::acquire(&path)).transpose()?;
         let file = File::open(&path)?;
         let entries = edit.entries(&file)?;

@@ -17,7 +17,7 @@ create_exception!(
     "A file does not hold what was asked for. `report` has all differences, if the file was compared as a whole."
 );
 
-/// Converts an error about the file at `path`, or about no file of a known path.
+/// Converts an error about the file at `path`; `None` if the path is not known.
 pub fn to_exception(error: Error, path: Option<&Path>) -> PyErr {
     if let ErrorKind::Io(cause) = error.kind() {
         return from_io(cause, error.path().or(path), &error);
@@ -40,7 +40,7 @@ fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
         return PyKeyError::new_err(message);
     }
     if matches!(kind, ErrorKind::Cancelled) {
-        // Reading a tensor is ended by nothing but signals.
+        // Only signals end reading a tensor.
         return PyKeyboardInterrupt::new_err(());
     }
     match category {
@@ -69,7 +69,7 @@ fn from_io(cause: &io::Error, path: Option<&Path>, error: &dyn fmt::Display) -> 
     }
     let message = message.split_once(" (os error ").map_or(message.as_str(), |(text, _)| text).to_owned();
     let path = path.map(|path| path.as_os_str().to_owned());
-    // Python has no class for these numbers, which are those of a connection too.
+    // Python maps these error numbers to no class, but they are errors of connections.
     if matches!(cause.kind(), io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable) {
         return match path {
             Some(path) => PyConnectionError::new_err((number, message, path)),
@@ -82,8 +82,8 @@ fn from_io(cause: &io::Error, path: Option<&Path>, error: &dyn fmt::Display) -> 
     }
 }
 
-/// Returns the number of an error of the network, by which Python finds its class, such as `ConnectionRefusedError`.
-/// Systems have numbers of their own.
+/// Returns the number of a network error, by which Python finds its class, such as `ConnectionRefusedError`. The
+/// numbers depend on the system.
 fn network_errno(kind: io::ErrorKind) -> Option<i32> {
     let name = match kind {
         io::ErrorKind::ConnectionRefused => "ECONNREFUSED",
@@ -97,7 +97,7 @@ fn network_errno(kind: io::ErrorKind) -> Option<i32> {
     Python::attach(|py| py.import("errno").ok()?.getattr(name).ok()?.extract().ok())
 }
 
-/// Returns the number of an error whose number was lost when the library named the file. They are the same on all
+/// Returns the number of an error that lost it when the library added the file's name. These are the same on all
 /// systems.
 fn errno(kind: io::ErrorKind) -> Option<i32> {
     Some(match kind {

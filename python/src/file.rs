@@ -26,18 +26,18 @@ use crate::scalars::{buffer_format, dlpack_code};
 use crate::streams::{self, Source};
 use crate::values;
 
-/// Open a tensor file: read its index, and no tensor.
+/// Open a tensor file. Only its index is read, no tensor.
 ///
-/// The format is detected from the content, or else from the name; `format` names it. A directory and the index of a
-/// checkpoint in several files are opened as one file. A file object needs `read` and `seek`; one of a file on disk is read
-/// at positions, and its own does not move.
+/// The format is found by the content, or else by the name, unless you give `format`. You can open a checkpoint in
+/// several files by its directory or its index. A file object needs `read` and `seek`. If it is a file on disk, reading
+/// does not move its position.
 ///
-/// `deny` lists kinds of warnings that are errors, such as `left-out` for arrays of objects and other parts of the file
+/// Use `deny` to turn kinds of warnings into errors, such as `left-out`: arrays of objects and other parts of the file
 /// that are not tensors.
 ///
-/// Files are mapped into memory, so that tensors are views of the file. What is written to a view stays in this process. A
-/// mapped file must not be truncated while it is open, as `torch.save` does with a file of the same name; `mmap=False` reads
-/// it instead. `save` replaces files, so that it never does.
+/// The file is mapped into memory, and tensors are views of it. If you write to a view, the change stays in this
+/// process. Nobody may truncate a mapped file while it is open, as `torch.save` does if you save under the same name.
+/// If that can happen, `mmap=False` reads the file instead. `tensorfile.save` is safe: it replaces files.
 ///
 /// >>> import numpy, tensorfile
 /// >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([[1, 2], [3, 4]])})
@@ -88,7 +88,7 @@ pub fn open_path(path: &Path, is_tar: bool, options: &OpenOptions) -> tensorfile
     }
 }
 
-/// Returns the path that leads to a file from every directory; that of a URL is the URL.
+/// Returns a path of the file that is valid in every working directory. A URL stays as it is.
 fn absolute(path: &Path) -> PathBuf {
     if shown_url(path).is_some() {
         return path.to_owned();
@@ -98,7 +98,7 @@ fn absolute(path: &Path) -> PathBuf {
 
 /// Open a tensor file in memory: `bytes`, `bytearray`, `memoryview` or any other contiguous buffer.
 ///
-/// Nothing is copied. The bytes must stay the same while the file or a view of it is in use.
+/// Nothing is copied. Do not change the bytes while you use the file or a view of it.
 ///
 /// >>> import io, numpy, tensorfile
 /// >>> file = io.BytesIO()
@@ -113,7 +113,7 @@ pub fn open_bytes(py: Python<'_>, data: &Bound<'_, PyAny>, format: Option<&str>)
     Ok(PyFile::new(file, None))
 }
 
-/// Read tensors of one file, each into a contiguous buffer of its `nbytes`, in the order of `strides`.
+/// Read tensors of one file together. Each has a contiguous buffer of `nbytes` bytes, filled in the order of `strides`.
 #[pyfunction]
 #[pyo3(signature = (tensors, buffers, progress=None))]
 pub fn read_tensors(
@@ -168,16 +168,16 @@ pub fn format_named(name: &str) -> PyResult<&'static Format> {
 
 /// An open tensor file: a mapping from names to tensors, in the order of the file.
 ///
-/// Opened by `open` and `open_bytes`. Tensors are lazy: their bytes are read when they are used. They and arrays of
-/// them stay valid after the file is closed.
+/// You get it from `open` and `open_bytes`. Tensors are lazy: their bytes are read when you use them. Tensors and their
+/// arrays stay valid after you close the file.
 #[pyclass(frozen, mapping, name = "File", module = "tensorfile")]
 pub struct PyFile {
     file: RwLock<Option<Arc<File>>>,
-    /// `None` for files that only this process has.
+    /// How to open the file again; `None` if only this process can.
     origin: Option<Arc<Origin>>,
 }
 
-/// How a file was opened, for other processes to open it too.
+/// The arguments with which another process can open the same file.
 struct Origin {
     path: PathBuf,
     format: Option<String>,
@@ -186,7 +186,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// Returns what pickle calls to open the file: a function and its arguments.
+    /// Returns a function and its arguments, with which pickle opens the file.
     fn reduce<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let arguments = (&self.path, &self.format, self.mmap, &self.deny);
         (py.import("tensorfile._open")?.getattr("reopened")?, arguments).into_bound_py_any(py)
@@ -212,7 +212,7 @@ impl PyFile {
     fn names(&self) -> PyResult<Vec<String>> {
         let file = self.get()?;
         let mut seen = HashSet::with_capacity(file.len());
-        // Of several tensors with one name, each has its position, by which it is found.
+        // Several tensors may have the same name, so they are found by their positions.
         let repeated: HashSet<&str> =
             file.tensors().map(|tensor| tensor.name()).filter(|name| !seen.insert(*name)).collect();
         let name = |tensor: FileTensor<'_>| match tensor.name() {
@@ -253,7 +253,8 @@ impl PyFile {
 
     /// Return the names of the tensors, in the order of the file.
     ///
-    /// A tensor without a name has its position, such as `0`. If several have one name, they are `#0`, `#1` and so on.
+    /// A tensor without a name is called by its position, such as `0`. If a name repeats, its tensors are called `#0`,
+    /// `#1` and so on.
     fn keys(&self) -> PyResult<Vec<String>> {
         self.names()
     }
@@ -285,7 +286,7 @@ impl PyFile {
         }
     }
 
-    /// Return the metadata: texts by their keys. Numbers and lists of GGUF are texts here.
+    /// Return the metadata as a dict of strings. You get numbers and lists of GGUF as strings, too.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let metadata = detach(py, &self.get()?, File::metadata)?;
         let entries = PyDict::new(py);
@@ -293,10 +294,10 @@ impl PyFile {
         Ok(entries)
     }
 
-    /// Plan to read tensors, and parts of them, into memory of the caller. No tensor is read.
+    /// Plan to read tensors and parts of tensors into your own memory. No tensor is read yet.
     ///
-    /// `names` are those of whole tensors, and `slices` has indices, as of a `Tensor`, by names. Without both it is all
-    /// tensors. Pieces start at multiples of `align` bytes.
+    /// `names` lists whole tensors. `slices` maps other names to the parts you need, as indices of a `Tensor`. Without
+    /// both, the plan has all tensors. Pieces start at multiples of `align` bytes.
     #[pyo3(signature = (names=None, slices=None, *, align=64))]
     fn read_plan<'py>(
         slf: Bound<'py, Self>,
@@ -307,7 +308,7 @@ impl PyFile {
         slf.py().import("tensorfile._plan")?.getattr("ReadPlan")?.call1((slf, names, slices, align))
     }
 
-    /// Read what a plan has into a contiguous buffer, as `plan.read_into(buffer, progress)`.
+    /// Read the tensors of a plan into a contiguous buffer, as `plan.read_into(buffer, progress)` does.
     #[pyo3(signature = (buffer, plan, progress=None))]
     fn read_into<'py>(
         &self,
@@ -318,7 +319,7 @@ impl PyFile {
         plan.call_method1("read_into", (buffer, progress)).map(drop)
     }
 
-    /// The oddities of the file, as texts: parts that are left out, unknown dtypes, repeated names and others.
+    /// Warnings about the file, as strings: parts left out, unknown dtypes, repeated names and others.
     #[getter]
     fn warnings(&self) -> PyResult<Vec<String>> {
         let warnings = self.get()?.warnings().map_err(|error| to_exception(error, None))?;
@@ -332,8 +333,8 @@ impl PyFile {
         Ok(warnings.into_iter().map(|warning| (warning.kind.name(), warning.tensor, warning.text)).collect())
     }
 
-    /// Return the values of a checkpoint of PyTorch, each after those in it, as pairs of a kind and what it takes to make one;
-    /// `None` for other formats.
+    /// Return the values of a PyTorch checkpoint as pairs of a kind and its content, inner values first; `None` for
+    /// other formats.
     fn _values<'py>(&self, py: Python<'py>) -> PyResult<Option<Vec<values::Made<'py>>>> {
         let tree = detach(py, &self.get()?, File::value_tree)?;
         tree.map(|tree| tree.nodes().iter().map(|node| values::to_python(py, node)).collect()).transpose()
@@ -345,7 +346,7 @@ impl PyFile {
         Ok(self.get()?.format().name)
     }
 
-    /// The path of the file, or of the index of several; `None` for bytes and file objects.
+    /// The path of the file, or of the index of several files; `None` for bytes and file objects.
     #[getter]
     fn path(&self) -> PyResult<Option<PathBuf>> {
         Ok(self.get()?.path().map(Into::into))
@@ -378,7 +379,7 @@ impl PyFile {
         self.close();
     }
 
-    /// Return how pickle opens the file in another process: by its path and its options.
+    /// Return a function and its arguments, with which pickle opens the file in another process.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.get()?;
         self.origin.as_ref().ok_or_else(cannot_pickle)?.reduce(py)
@@ -388,7 +389,7 @@ impl PyFile {
         self.names()
     }
 
-    /// Whether the file states that it has no metadata, as `{}`, and is not only silent.
+    /// Whether the file stores empty metadata, `{}`, rather than none.
     #[getter]
     fn _has_no_metadata(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(detach(py, &self.get()?, File::metadata)?.has_no_entries)
@@ -416,24 +417,26 @@ impl PyFile {
     }
 }
 
-/// A tensor of an open file: lazy, its bytes are read when it is used.
+/// A tensor of an open file. It is lazy: its bytes are read when you use it.
 ///
-/// `numpy.asarray(t)` and `torch.from_dlpack(t)` are views of the file without a copy. They are copies if the file stores
-/// the tensor in another form (compressed, big-endian), or is not mapped, and for `bool`, whose bytes are checked. Arrays of
-/// `asarray` are read-only, and tensors of torch may be changed: other views of the file that this process has see it, and
-/// the file does not. `t[10:20, :]` reads this part only, into an array of its own.
+/// With `numpy.asarray(t)` and `torch.from_dlpack(t)` you get views of the file without a copy. You get copies if the
+/// file stores the tensor in another form (compressed, big-endian) or is not mapped, and for `bool`, whose bytes are
+/// checked.
+///
+/// Arrays of `asarray` are read-only. You may change tensors of torch: the change is visible in other views of the file
+/// in this process, but the file stays as it is. `t[10:20, :]` reads only this part, as an array of its own.
 #[pyclass(frozen, name = "Tensor", module = "tensorfile")]
 pub struct PyTensor {
     file: Arc<File>,
     position: usize,
     origin: Option<Arc<Origin>>,
-    /// The copy that the buffer protocol lends. `numpy.frombuffer` keeps the tensor alive, and not what it lends.
+    /// The copy lent by the buffer protocol. `numpy.frombuffer` keeps the tensor alive, but not the memory lent by it.
     copy: Mutex<Option<Py<PyMemory>>>,
 }
 
 thread_local! {
-    /// When Ctrl-C last ended an export of a buffer. `numpy.asarray` drops this exception and calls `__array__` at once,
-    /// which would wait for the server again.
+    /// The last time that Ctrl-C ended an export of a buffer. `numpy.asarray` drops this exception and calls
+    /// `__array__` at once, which would wait for the server again.
     static INTERRUPTED: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -442,7 +445,7 @@ impl PyTensor {
         Self { file, position, origin, copy: Mutex::default() }
     }
 
-    /// A tensor of a file that only this process has, at a position that it has.
+    /// Returns a tensor of a file that only this process can open. The position is valid.
     pub fn of_process(file: Arc<File>, position: usize) -> Self {
         Self::new(file, position, None)
     }
@@ -451,7 +454,7 @@ impl PyTensor {
         self.file.nth(self.position).expect("the position was found in the file")
     }
 
-    /// Returns the bytes of a private mapping of the file; `None` if they have to be copied.
+    /// Returns the bytes in a private mapping of the file; `None` if they must be copied.
     fn lent(&self) -> PyResult<Option<Payload>> {
         match self.file_tensor().lend() {
             Ok(lent) => Ok(Some(Payload::lend(lent))),
@@ -460,7 +463,7 @@ impl PyTensor {
         }
     }
 
-    /// Returns the bytes in their stored order, to be read: those of the file, if they can be lent or borrowed.
+    /// Returns the bytes in their stored order, read-only, and without a copy if they can be lent or borrowed.
     fn payload(&self, py: Python<'_>) -> PyResult<Payload> {
         if let Some(lent) = self.lent()? {
             return Ok(lent);
@@ -500,15 +503,15 @@ impl PyTensor {
     }
 }
 
-/// Fills the memory of each tensor, given by its position, with its payload.
+/// Fills memory with the payloads of tensors, which are given by position.
 fn read(file: &File, tensors: Vec<(usize, &mut [u8])>, callback: &Callback) -> tensorfile::Result<()> {
     let found = |position| file.nth(position).expect("the position was found in the file");
-    // A plan would put elements in the order of rows.
+    // Elements stay in their stored order. A plan would make them row-major.
     let (kept, in_rows): (Vec<_>, Vec<_>) =
         tensors.into_iter().partition(|(position, _)| matches!(found(*position).layout(), Layout::DimOrder(_)));
     for (position, bytes) in kept {
         match found(position).read_at(0, bytes) {
-            // Compressed payloads and those with a checksum are read whole.
+            // Compressed payloads and payloads with a checksum must be read whole.
             Err(error) if matches!(error.kind(), ErrorKind::Unsupported { .. }) => {
                 bytes.copy_from_slice(found(position).read()?.as_bytes());
             }
@@ -541,7 +544,7 @@ fn strides(info: &TensorInfo) -> Option<Vec<usize>> {
 
 #[pymethods]
 impl PyTensor {
-    /// The name; the position if the file has no name for the tensor.
+    /// The name, or the position if the tensor has no name.
     #[getter]
     fn name(&self) -> &str {
         self.file_tensor().name()
@@ -560,7 +563,7 @@ impl PyTensor {
         PyTuple::new(py, self.file_tensor().shape().dims())
     }
 
-    /// The steps between neighbours along each dim, in bytes; `None` for sparse tensors, and for dtypes with several
+    /// The distance between neighbours along each dim, in bytes; `None` for sparse tensors and dtypes with several
     /// elements in a block.
     #[getter]
     fn strides<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
@@ -581,19 +584,19 @@ impl PyTensor {
         self.file_tensor().shape().elements()
     }
 
-    /// The number of bytes of the elements, decompressed.
+    /// The number of bytes of the elements, after decompression.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.file_tensor().payload_bytes()
     }
 
-    /// The position of the first byte in the file, which may be a shard.
+    /// The offset of the first byte in `path`.
     #[getter]
     fn offset(&self) -> u64 {
         self.file_tensor().range().start
     }
 
-    /// The path of the file with the bytes, which may be a shard; `None` for bytes and file objects.
+    /// The path of the file or shard with the bytes; `None` for bytes and file objects.
     #[getter]
     fn path(&self) -> Option<PathBuf> {
         self.file_tensor().path().map(Into::into)
@@ -607,18 +610,19 @@ impl PyTensor {
 
     /// Read the indices and values of a sparse tensor: arrays of the shapes `(ndim, nnz)` and `(nnz,)`.
     ///
-    /// `torch.sparse_coo_tensor(*t.coo(), t.shape)` takes them, and `scipy.sparse.coo_array((values, tuple(indices)), t.shape)`.
+    /// Pass them on with `torch.sparse_coo_tensor(*t.coo(), t.shape)`, or with
+    /// `scipy.sparse.coo_array((values, tuple(indices)), t.shape)`.
     fn coo(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         slf.py().import("tensorfile._arrays")?.call_method1("coo", (slf,))
     }
 
-    /// Whether the dtype is unknown to this library. Only `data` has the bytes.
+    /// Whether the dtype is unknown to this library. You can still get the bytes with `data`.
     #[getter]
     fn is_unknown(&self) -> bool {
         self.file_tensor().info().unknown_dtype().is_some()
     }
 
-    /// Whether the file stores the bytes in another form, compressed or big-endian, so that they are always copied.
+    /// Whether the file stores the bytes in another form, compressed or big-endian. You always get copies then.
     #[getter]
     fn is_encoded(&self) -> bool {
         self.file_tensor().is_encoded()
@@ -630,8 +634,8 @@ impl PyTensor {
         PyMemoryView::from(Bound::new(py, PyMemory::of_bytes(self.payload(py)?))?.as_any())
     }
 
-    /// Return bytes that may be changed, as an object with the buffer protocol: those of a private mapping of the file, or
-    /// else a copy, or `None` if there is to be none.
+    /// Return bytes that may be changed, as an object with the buffer protocol. They are in a private mapping of the
+    /// file if possible; else they are a copy, or `None` without `copy`.
     fn _private<'py>(&self, py: Python<'py>, copy: bool) -> PyResult<Option<Bound<'py, PyMemory>>> {
         let payload = match self.lent()? {
             None if copy => Some(self.copied(py)?),
@@ -654,7 +658,7 @@ impl PyTensor {
         slf.py().import("tensorfile._show")?.call_method1("tensor_html", (slf,))
     }
 
-    /// Return how pickle finds the tensor in another process: by the file and its name.
+    /// Return a function and its arguments, with which pickle finds the tensor in another process.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let file = self.origin.as_ref().ok_or_else(cannot_pickle)?.reduce(py)?;
         let tensor = self.file_tensor();
@@ -662,7 +666,7 @@ impl PyTensor {
         (py.import("tensorfile._open")?.getattr("tensor")?, arguments).into_bound_py_any(py)
     }
 
-    /// Dtype, shape and layout, as one text.
+    /// The dtype, shape and layout as one string.
     #[getter]
     fn _info(&self) -> String {
         self.file_tensor().info().to_string()
@@ -672,7 +676,7 @@ impl PyTensor {
         slf.py().import("tensorfile._arrays")?.call_method1("part", (slf, key))
     }
 
-    /// Read the tensor into a numpy array of its own, which may be changed.
+    /// Read the tensor as a new numpy array, which you may change.
     fn numpy(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         slf.py().import("tensorfile._arrays")?.call_method1("owned", (slf,))
     }
@@ -703,7 +707,7 @@ impl PyTensor {
         read_tensors(slf.py(), vec![slf], vec![buffer], None)
     }
 
-    /// Read a part, a pair of bounds for each dim, into a contiguous buffer in the order of rows.
+    /// Read a part, given by a pair of bounds for each dim, into a contiguous buffer, row-major.
     fn _read_part(&self, py: Python<'_>, bounds: Vec<(usize, usize)>, buffer: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut buffer = Buffer::writable(buffer)?;
         let ranges: Vec<Range<usize>> = bounds.into_iter().map(|(start, end)| start..end).collect();
@@ -714,7 +718,7 @@ impl PyTensor {
         })
     }
 
-    /// Export the tensor by DLPack: the memory of a private mapping of the file, or else a copy.
+    /// Export the tensor by DLPack: memory in a private mapping of the file if possible, else a copy.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -737,7 +741,7 @@ impl PyTensor {
             return Err(PyBufferError::new_err(format!("DLPack has no {info}; `data` has its bytes")));
         };
         let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
-        // Bytes that may not be changed are not lent: torch does not look whether they may.
+        // Read-only bytes are not lent, because torch does not check whether it may write to them.
         let lent = if copy == Some(true) { None } else { self.lent()? };
         let payload = match lent.filter(|payload| payload.is_aligned_to(info.dtype.block_bytes())) {
             Some(lent) => lent,

@@ -3,10 +3,10 @@
 //! - [`file`]: open files and their tensors.
 //! - [`plan`]: read plans.
 //! - [`save`]: dicts of arrays on their way to a file.
-//! - [`arguments`]: arguments that are lists.
-//! - [`arrays`]: arrays of Python as tensors of the library.
+//! - [`arguments`]: arguments that are lists of strings.
+//! - [`arrays`]: Python's arrays as tensors of the library.
 //! - [`splits`]: jobs divided into splits.
-//! - [`streams`]: file objects of Python as readers and writers.
+//! - [`streams`]: Python's file objects as readers and writers.
 //! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
 //! - [`values`]: values of checkpoints.

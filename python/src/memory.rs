@@ -2,13 +2,13 @@
 //!
 //! The rules:
 //!
-//! - Memory lent to Python is a private mapping of a file, which only consumers use ([`LentBytes`]), or memory of its own
-//!   ([`Payload::own`]): they may write to it, even those that were told not to, as torch does. The bytes of a caller, of
-//!   [`open_bytes`](crate::file::open_bytes), are lent read-only ([`Payload::borrow`]), and never by DLPack, whose consumers
-//!   do not look. Whoever has memory also has a reference to its owner, which is never moved.
-//! - Memory borrowed from Python stays where it is while its [`PyUntypedBuffer`] or its DLPack tensor is held. Python
-//!   may change the bytes meanwhile, from another thread. This is a mistake of that program, as it is for numpy and for
-//!   safetensors: bytes are only copied here, never trusted, so at worst the file holds a mixture.
+//! - Memory lent to Python is a private mapping of a file for consumers only ([`LentBytes`]), or a copy
+//!   ([`Payload::own`]). Consumers may write to it, and torch does so even if told not to. The caller's bytes, given to
+//!   [`open_bytes`](crate::file::open_bytes), are lent read-only ([`Payload::borrow`]). DLPack never lends them,
+//!   because its consumers ignore the flag. Everybody with a pointer holds a reference to its owner, which never moves.
+//! - Memory borrowed from Python stays in place while we hold its [`PyUntypedBuffer`] or its DLPack tensor. Another
+//!   thread of Python may change the bytes meanwhile, which is a mistake of that program, as with numpy and
+//!   safetensors. Bytes are only copied here, never trusted, so the worst result is a file with a mixture of both.
 
 #![expect(unsafe_code, reason = "the buffer protocol and DLPack pass pointers")]
 
@@ -40,15 +40,14 @@ pub struct Payload {
 
 /// Keeps the bytes of a payload where they are.
 enum Lender {
-    /// A file in memory of the caller.
+    /// A file in the caller's memory.
     File(#[expect(dead_code, reason = "it is dropped")] Arc<File>),
     Mapping(#[expect(dead_code, reason = "it is dropped")] LentBytes),
-    /// Memory of its own, aligned for elements of any dtype.
+    /// A copy, aligned for elements of any dtype.
     Own(#[expect(dead_code, reason = "it is dropped")] Box<[u128]>),
 }
 
-// SAFETY: the bytes of a file in memory are only read; those of a mapping and memory of its own are only used by the
-// consumers that they are lent to.
+// SAFETY: the bytes of a file in memory are only read. Mappings and copies are only used by the consumers they are lent to.
 unsafe impl Send for Payload {}
 // SAFETY: as above.
 unsafe impl Sync for Payload {}
@@ -69,9 +68,9 @@ impl Payload {
         Self { bytes: lent.as_mut_ptr(), len: lent.len(), owner: Lender::Mapping(lent) }
     }
 
-    /// Returns memory of its own of `len` bytes, filled by `fill`.
+    /// Returns new memory of `len` bytes, filled by `fill`.
     ///
-    /// A file states the length, so that there may not be enough memory.
+    /// The length comes from a file, so there may not be enough memory for it.
     pub fn own(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<()>) -> Result<Self> {
         let words = bytemuck::allocation::try_zeroed_slice_box::<u128>(len.div_ceil(size_of::<u128>()));
         let mut words = words.map_err(|()| ErrorKind::OutOfMemory { bytes: len as u64 })?;
@@ -103,20 +102,20 @@ impl Payload {
 
 /// A payload as an array with the buffer protocol.
 ///
-/// It is an object of its own, which the views of a [`Tensor`](crate::file::PyTensor) name as their owner. So the memory
-/// lives as long as a reference to it: `numpy.ndarray(…, buffer)` keeps one, but releases its view at once.
+/// It is a separate object, and the owner of the views of a [`Tensor`](crate::file::PyTensor). The memory lives as long
+/// as a reference to this object: `numpy.ndarray(…, buffer)` keeps one, but releases its view at once.
 #[pyclass(frozen, name = "Memory", module = "tensorfile")]
 pub struct PyMemory {
     pub payload: Payload,
     pub format: &'static CStr,
     pub item: usize,
     pub shape: Vec<isize>,
-    /// In bytes.
+    /// The strides, in bytes.
     pub strides: Vec<isize>,
 }
 
 impl PyMemory {
-    /// The bytes, whatever they mean.
+    /// Returns an array of plain bytes, for any dtype.
     pub fn of_bytes(payload: Payload) -> Self {
         let shape = vec![payload.len().cast_signed()];
         Self { payload, format: c"B", item: 1, shape, strides: vec![1] }
@@ -243,7 +242,7 @@ pub struct Borrowed {
     start: *const u8,
     pub item: usize,
     pub dims: Vec<usize>,
-    /// In bytes.
+    /// The strides, in bytes.
     strides: Vec<isize>,
     _owner: Owner,
 }
@@ -442,7 +441,7 @@ pub struct Lent {
     pub code: u8,
     pub bits: u8,
     pub shape: Vec<i64>,
-    /// In elements.
+    /// The strides, in elements.
     pub strides: Vec<i64>,
 }
 

@@ -1,4 +1,4 @@
-//! Read plans: tensors, and parts of them, into memory of the caller.
+//! Read plans: tensors and parts of tensors, read into the caller's memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::errors::to_exception;
 use crate::file::PyFile;
 use crate::memory::Buffer;
 
-/// What a plan reads: headers are all that is needed to make it again.
+/// The pieces of a plan. With these, another process can make the plan again from the headers of the file.
 #[pyclass(frozen, name = "Plan", module = "tensorfile")]
 pub struct PyPlan(Arc<Pieces>);
 
@@ -26,7 +26,7 @@ struct Pieces {
 /// The name of a tensor, and the bounds of a part of it along each dim.
 type Part = (String, Option<Vec<(usize, usize)>>);
 
-/// A piece of a plan: offset in the memory, number of bytes, and dims.
+/// A piece of a plan: its offset in the memory, its number of bytes, and its dims.
 type Piece = (usize, usize, Vec<usize>);
 
 impl Pieces {
@@ -51,7 +51,7 @@ impl PyPlan {
         Ok(Self(Arc::new(Pieces { file: file.get()?, pieces, align })))
     }
 
-    /// Return the bytes of the memory, the bytes that are read, the ranges of the file, and the pieces.
+    /// Return the number of bytes of the memory, the number of bytes to read, the ranges of the file, and the pieces.
     #[expect(clippy::type_complexity, reason = "it is unpacked by `tensorfile.ReadPlan` only")]
     fn facts(&self, py: Python<'_>) -> PyResult<(usize, u64, Vec<(u64, u64)>, Vec<Piece>)> {
         let facts = py.detach(|| {
@@ -65,7 +65,7 @@ impl PyPlan {
         facts.map_err(|error| to_exception(error, None))
     }
 
-    /// Read into a contiguous buffer, at least as long as the plan.
+    /// Read into a contiguous buffer, which must be at least as long as the plan.
     fn read_into(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         let mut buffer = Buffer::writable(buffer)?;
         let (len, pieces, callback) = (buffer.len(), Arc::clone(&self.0), Callback::new(progress));

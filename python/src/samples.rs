@@ -18,7 +18,7 @@ use crate::errors::shard_exception;
 use crate::file::PyTensor;
 use crate::scalars::buffer_format;
 
-/// Return the paths and URLs that a pattern stands for, in order.
+/// Return the paths and URLs that match a pattern, in order.
 #[pyfunction]
 pub fn locations(pattern: &str) -> PyResult<Vec<String>> {
     tensorfile_datasets::locations(pattern).map_err(|error| shard_exception(&error))
@@ -28,15 +28,16 @@ pub fn locations(pattern: &str) -> PyResult<Vec<String>> {
 #[pyclass(frozen, name = "Samples", module = "tensorfile._tensorfile")]
 pub struct PySamples {
     samples: Arc<Mutex<Samples>>,
-    /// The thread that reads, if shards may be waited for.
+    /// The thread that reads, if reading a shard may wait.
     reader: Option<Mutex<Reader>>,
     skips: bool,
     /// Tensors are of the type `Tensor`, not arrays of numpy.
     tensors: bool,
     counts: Mutex<Counts>,
-    /// What another process makes it again of: the shards, how errors are taken, the size of the buffer, and the seed.
+    /// The arguments with which another process continues: the shards, the handling of errors, the size of the buffer,
+    /// and the seed.
     made_of: (Vec<String>, String, usize, u64),
-    /// The process that reads the shards. A forked one would move their positions, which both have.
+    /// The process that reads the shards. A forked process shares their positions, and would move them.
     process: u32,
 }
 
@@ -45,16 +46,16 @@ enum Samples {
     Shuffled(Shuffle),
 }
 
-/// What this iterator knows of earlier samples.
+/// Counts and leftovers of this iterator.
 #[derive(Default)]
 struct Counts {
     /// The number of warnings that were shown.
     warned: usize,
     /// The number of samples that could not be decoded.
     undecoded: u64,
-    /// The error of the last one, and the number of other samples and shards that were skipped before.
+    /// The error of the last such sample, and the number of other samples and shards skipped before it.
     last: Option<(String, u64)>,
-    /// A sample that was read before a warning that is an exception.
+    /// A sample kept for the next call, because a warning about it was raised as an exception.
     ahead: Option<Sample>,
 }
 
@@ -80,7 +81,7 @@ impl Samples {
         }
     }
 
-    /// Returns what is known after a sample.
+    /// Returns the counts, new warnings and state after a sample.
     fn progress(&mut self, seen: usize, has_state: bool) -> Progress {
         let warnings: Vec<String> = self.shards().warnings().iter().skip(seen).map(ToString::to_string).collect();
         let skipped = self.shards().skipped();
@@ -89,23 +90,23 @@ impl Samples {
     }
 }
 
-/// What is known after a sample.
+/// The counts, new warnings and state after a sample.
 struct Progress {
     /// The new warnings.
     warnings: Vec<String>,
     skipped: (u64, u64, Option<String>),
-    /// The state, if it is sent along.
+    /// The state; `None` if it is not sent with every sample.
     state: Option<State>,
 }
 
 type Read = (Option<tensorfile_datasets::Result<Sample>>, Progress);
 
-/// A thread that reads shards for which a server may let it wait. Ctrl-C ends waiting, and reading goes on.
+/// A thread that reads shards from servers. Ctrl-C ends waiting for it, while the thread reads on.
 struct Reader {
     ask: Sender<()>,
     done: Receiver<Read>,
     is_asked: bool,
-    /// The last known state, and what was returned since.
+    /// The last known state, and the number of samples returned since.
     state: State,
     skipped: (u64, u64, Option<String>),
 }
@@ -164,7 +165,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns whether reading a shard may wait for somebody else: it is at a URL, standard input, or a pipe.
+/// Returns whether reading a shard may wait for others: it is at a URL, standard input, or a pipe.
 fn may_wait(location: &str) -> bool {
     location == "-" || shown_url(location).is_some() || fs::metadata(location).is_ok_and(|found| !found.is_file())
 }
@@ -209,7 +210,7 @@ impl PySamples {
         slf
     }
 
-    /// Return how pickle goes on after the last sample, in another process.
+    /// Return a function and its arguments, with which pickle resumes after the last sample in another process.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let (locations, errors, shuffle, seed) = &self.made_of;
         let arguments = (locations, errors, shuffle, seed, self.state(py)?, self.tensors);
@@ -307,7 +308,7 @@ impl PySamples {
     }
 }
 
-/// Returns whether an exception is about one sample, and not about the process.
+/// Returns whether an exception is about one sample rather than the process.
 fn is_of_sample(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyException>(py) && !error.is_instance_of::<PyMemoryError>(py)
 }
@@ -347,7 +348,8 @@ fn dict<'py>(py: Python<'py>, sample: &Sample, tensors: bool) -> PyResult<Bound<
     Ok(dict)
 }
 
-/// Returns an array, a view of the sample where it can be; an int for an i64 without dims, and bytes for a blob.
+/// Returns a tensor as an array, which is a view of the sample if possible. Returns an int for an i64 of rank 0, and
+/// bytes for a blob.
 fn value<'py>(
     py: Python<'py>,
     sample: &Sample,
@@ -372,7 +374,7 @@ fn value<'py>(
     let is_common = info.layout == Layout::RowMajor && buffer_format(info.dtype).is_some();
     let tensor = Bound::new(py, tensor)?;
     let array = if is_common { as_array(py)?.call1((tensor,)) } else { view(py)?.call1((tensor,)) };
-    // It names the tensor.
+    // The message names the tensor already.
     array.map_err(|error| match error.is_instance_of::<PyTypeError>(py) {
         true => PyTypeError::new_err(in_sample(sample, &error.value(py).to_string())),
         false => error,

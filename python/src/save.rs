@@ -72,7 +72,7 @@ pub fn float_named(name: &str) -> PyResult<Dtype> {
     })
 }
 
-/// Returns the dtype in which `format` stores a tensor: floats are cast, others are not.
+/// Returns the dtype in which `format` stores a tensor: only floats are cast.
 pub fn cast_floats(floats: Option<Dtype>, info: &TensorInfo, format: Option<&Format>) -> Dtype {
     let to = floats.filter(|_| info.dtype.is_float());
     to.map_or(info.dtype, |to| format.map_or(to, |format| format.usual_dtype(info, to)))

@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 use tensorfile::Dtype;
 
-/// Returns the format of elements in the buffer protocol; `None` if it has none, as for `bf16`.
+/// Returns the format of elements in the buffer protocol; `None` if the protocol has none, such as for `bf16`.
 pub fn buffer_format(dtype: Dtype) -> Option<&'static CStr> {
-    // numpy takes `q` for a type of its own, although it equals `l` where that has 64 bits.
+    // Where `l` has 64 bits, numpy takes `q` for a different type.
     const LONG: bool = size_of::<std::ffi::c_long>() == 8;
 
     Some(match dtype {
@@ -84,7 +84,7 @@ const DLPACK: &[(Dtype, u8, u8)] = &[
     (Dtype::F8E8M0, 14, 8),
 ];
 
-/// Returns code and bits of a dtype in DLPack.
+/// Returns the code and the bits of a dtype in DLPack.
 pub fn dlpack_code(dtype: Dtype) -> Option<(u8, u8)> {
     DLPACK.iter().find(|row| row.0 == dtype).map(|(_, code, bits)| (*code, *bits))
 }

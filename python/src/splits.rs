@@ -15,7 +15,7 @@ use crate::arrays::{NamedArray, NamedArrays};
 use crate::errors::shard_exception;
 use crate::samples::warn;
 
-/// Return splits of files as JSON, by bytes or by count; `tensorfile.ray` plans with it.
+/// Return splits of files as JSON, divided by bytes or by count, for `tensorfile.ray`.
 #[pyfunction]
 #[pyo3(signature = (patterns, target_bytes, count, whole_files))]
 pub fn plan_splits(
@@ -33,8 +33,8 @@ pub fn plan_splits(
     splits.iter().map(|split| serde_json::to_string(split).map_err(from_json)).collect()
 }
 
-/// Return the columns of a split: lists, or tuples of dtype, shape and bytes of stacked tensors. Of samples, the keys are
-/// always there: they tell how many there are.
+/// Return the columns of a split: lists, or tuples of dtype, shape and bytes of stacked tensors. For samples, the
+/// column of keys is always there, because it says how many rows there are.
 #[pyfunction]
 #[pyo3(signature = (split, columns))]
 pub fn read_split<'py>(py: Python<'py>, split: &str, columns: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
@@ -79,7 +79,7 @@ fn set_samples(found: &Bound<'_, PyDict>, batch: Batch) -> PyResult<()> {
         }
     }
     for (name, texts) in batch.metadata {
-        // A name may be that of a tensor in some samples, and of text in others.
+        // A name may belong to a tensor in some samples and to text in others.
         let Some(values) = found.get_item(&name)? else {
             found.set_item(name, texts)?;
             continue;
@@ -122,7 +122,7 @@ impl PyPartWriter {
         self.with(py, |writer| writer.tensors(&arrays))
     }
 
-    /// Add a sample of arrays and texts. Other files are bytes with the dtype `blob`.
+    /// Add a sample of arrays and texts. Give other files as bytes with the dtype `blob`.
     fn sample(
         &self,
         py: Python<'_>,
@@ -184,7 +184,7 @@ fn from_json(error: serde_json::Error) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// A sample of Python.
+/// A sample made in Python.
 struct Sample {
     arrays: NamedArrays,
     texts: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! File objects of Python as readers and writers.
+//! Python's file objects as readers and writers.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -12,12 +12,11 @@ use tensorfile::file::ReadRanges;
 
 /// The best way to the bytes of a file object.
 pub enum Source<'py> {
-    /// They are in memory.
+    /// The bytes are in memory.
     Bytes(Bound<'py, PyAny>),
-    /// They are those of a file on disk. Reads at positions of the descriptor move no position, which forked processes
-    /// share.
+    /// The bytes are a file on disk. It is read at positions, because forked processes share the descriptor's position.
     File(File),
-    /// Only the object has them.
+    /// The bytes come from the object's methods only.
     Object(Arc<PyRanges>),
 }
 
@@ -43,7 +42,7 @@ pub struct PyRanges {
     object: Py<PyAny>,
     /// The process that opened it.
     process: u32,
-    /// One thread at a time moves the object to a position and reads.
+    /// Held by the thread that moves the object to a position and reads there.
     turn: Mutex<()>,
 }
 
@@ -75,7 +74,7 @@ impl ReadRanges for PyRanges {
     }
 
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
-        // Before the lock, which a thread of the other process may hold for ever.
+        // Checked before the lock, which a thread of the parent process may have held when it forked.
         if self.process != std::process::id() {
             let message = "the file object was opened before a fork, so its position belongs to two processes; open it again \
                            in this one, or open a path";
@@ -97,7 +96,7 @@ impl Write for PyWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written: Option<usize> =
             Python::attach(|py| self.0.call_method1(py, "write", (PyBytes::new(py, bytes),))?.extract(py))?;
-        // Some file objects return nothing, and write everything.
+        // Some file objects return `None` and write everything.
         Ok(written.unwrap_or(bytes.len()))
     }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyComplex};
 use tensorfile::model::ValueNode;
 
-/// The kind of a value, and what it takes to make it. Values in it are positions.
+/// The kind of a value and its content. Inner values are given by their positions.
 pub type Made<'py> = (&'static str, Bound<'py, PyAny>);
 
 pub fn to_python<'py>(py: Python<'py>, node: &ValueNode) -> PyResult<Made<'py>> {

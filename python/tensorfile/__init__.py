@@ -6,13 +6,12 @@
 >>> file["b"], numpy.asarray(file["b"])
 (<Tensor 'b' f16[2]>, array([1., 2.], dtype=float16))
 
-- `open`, `open_bytes`: a lazy mapping of tensors. `load`: a dict of numpy arrays. `save`: the reverse.
-- `check`: compares a file with names, dtypes and shapes.
-- `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit`: the commands of the program `tensorfile`, which
-  `python -m tensorfile` runs.
-- `webdataset`: the samples of WebDataset shards, as dicts of arrays. `tensorfile.ray`: shards and files on many machines.
-- `safe_open`: that of safetensors. `tensorfile.numpy`, `tensorfile.torch`: the functions of `safetensors.numpy` and
-  `safetensors.torch`.
+- `open`, `open_bytes` give you a lazy mapping of tensors, `load` a dict of numpy arrays. `save` writes such a dict.
+- `check` compares a file with the names, dtypes and shapes that you expect.
+- `info`, `verify`, `stats`, `diff`, `digest`, `report`, `convert`, `edit` are the commands of the program `tensorfile`.
+  You can also run the program: `python -m tensorfile`.
+- `webdataset` iterates over the samples of WebDataset shards, as dicts of arrays. `tensorfile.ray` works on many machines.
+- `safe_open`, `tensorfile.numpy` and `tensorfile.torch` replace those of safetensors: change the import, keep your code.
 """
 
 from collections.abc import Mapping
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is seldom used, and takes long to import."""
+    """Import a name that is seldom used and takes long to import."""
     if name == "PrefetchLoader":
         from ._prefetch import PrefetchLoader
 

@@ -7,7 +7,7 @@ import numpy
 
 from . import _tensorfile
 
-# The dtypes of numpy, by those of files.
+# From dtypes of files to dtypes of numpy.
 DTYPES = {
     "bool": "?",
     "i8": "i1",
@@ -23,7 +23,7 @@ DTYPES = {
     "f64": "f8",
     "c64": "c8",
     "c128": "c16",
-    # Their bits.
+    # Quantized elements are read as integers with the same bits.
     "qint8": "i1",
     "quint8": "u1",
     "qint32": "i4",
@@ -32,7 +32,7 @@ DTYPES = {
     "bits16": "u2",
 }
 
-# The dtypes of the package ml_dtypes.
+# From dtypes of files to dtypes of the package ml_dtypes.
 ML_DTYPES = {
     "bf16": "bfloat16",
     "f8_e5m2": "float8_e5m2",
@@ -44,9 +44,9 @@ ML_DTYPES = {
 
 
 def dtype_of(tensor, as_bits=False):
-    """Return the dtype of numpy, and whether elements are packed into bytes of it.
+    """Return the numpy dtype of a tensor, and whether it packs several elements into a byte.
 
-    With `as_bits`, the dtypes of ml_dtypes are integers.
+    With `as_bits`, integers replace the dtypes of ml_dtypes.
     """
     name = tensor.dtype
     if tensor.is_sparse:
@@ -56,7 +56,7 @@ def dtype_of(tensor, as_bits=False):
     if name in DTYPES:
         return numpy.dtype(DTYPES[name]), False
     if name not in ML_DTYPES:
-        # As the package gguf has them.
+        # Packed elements are bytes, as in the package gguf.
         return numpy.dtype("u1"), True
     if as_bits:
         return numpy.dtype("u2" if name == "bf16" else "u1"), False
@@ -70,7 +70,7 @@ def dtype_of(tensor, as_bits=False):
 
 
 def packed_shape(shape, nbytes):
-    """Return the shape of packed elements as bytes: the last dim is in bytes, if rows are whole bytes."""
+    """Return the shape of an array of packed bytes. If rows are whole bytes, its last dim counts bytes."""
     rows = 1
     for dim in shape[:-1]:
         rows *= dim
@@ -80,7 +80,7 @@ def packed_shape(shape, nbytes):
 
 
 def view(tensor):
-    """Return a read-only view of the file, or of a copy where the file has no such bytes."""
+    """Return a read-only view of the file, or of a copy if the file stores the elements in another form."""
     dtype, is_packed = dtype_of(tensor)
     if is_packed:
         return numpy.ndarray(packed_shape(tensor.shape, tensor.nbytes), dtype, tensor.data)
@@ -88,20 +88,20 @@ def view(tensor):
 
 
 def of_text(tensor):
-    """Return an array of strings or times, which are no tensors in the formats of this package."""
+    """Return an array of strings or times, which this package otherwise does not take for tensors."""
     shown = f"{tensor.path or 'the file'}: tensor `{tensor.name}`, {tensor.dtype}{list(tensor.shape)}"
     found = re.fullmatch(r"'([<>|=]?[USMm]\d*(?:\[\w+\])?)'", tensor.dtype)
     if found is None:
         reason = "has Python objects, which only executing the file would make" if "O" in tensor.dtype else "is no tensor"
         raise ValueError(f"{shown}, {reason}")
     if tensor.ndim > 1:
-        # The order of its elements is not known.
+        # The file may be in column order, and `Tensor` does not say so for an unknown dtype.
         raise ValueError(f"{shown}, has several dims; `numpy.load` reads it")
     return numpy.frombuffer(bytes(tensor.data), numpy.dtype(found[1])).reshape(tensor.shape).copy()
 
 
 def private(tensor):
-    """Return an array that may be changed: of a private mapping of the file, or else of its own."""
+    """Return an array that may be changed: a view of a private mapping of the file if possible, else a copy."""
     memory = tensor._private(False)
     if memory is None or tensor.nbytes == 0:
         return owned(tensor)
@@ -127,7 +127,7 @@ def empty(shape, dtype):
         found = numpy.empty(shape, dtype)
         # A buffer has at least one dim.
         return found, found.reshape(1) if found.ndim == 0 else found
-    # The buffer protocol has no letter for dtypes of ml_dtypes.
+    # The dtypes of ml_dtypes have no letter in the buffer protocol, so the buffer is an array of bytes.
     size = dtype.itemsize
     for dim in shape:
         size *= dim
@@ -136,19 +136,19 @@ def empty(shape, dtype):
 
 
 def owned(tensor):
-    """Return an array of its own, in the memory order of the file."""
+    """Return a copy of a tensor, in the memory order of the file."""
     return owned_all([tensor])[0]
 
 
 def owned_all(tensors, progress=None):
-    """Return an array of its own for each tensor of a file. They are read together, in threads."""
+    """Return copies of tensors of one file, read together and in threads."""
     places = [place(tensor) for tensor in tensors]
     _tensorfile.read_tensors(tensors, [buffer for _, buffer in places], progress)
     return [found for found, _ in places]
 
 
 def load(file, progress=None):
-    """Return all tensors of a file as arrays of their own, by their names."""
+    """Return copies of all tensors of a file, by name."""
     items = file.items()
     return dict(zip((name for name, _ in items), owned_all([tensor for _, tensor in items], progress)))
 
@@ -158,7 +158,7 @@ def place(tensor):
     dtype, is_packed = dtype_of(tensor)
     if is_packed:
         return empty(packed_shape(tensor.shape, tensor.nbytes), dtype)
-    # The outermost dim first, as they are in memory. Dims of one element may be anywhere.
+    # Sort the dims as they are in memory, outermost first. For dims of size 1 the order does not matter.
     strides = tensor.strides
     order = sorted(range(len(strides)), key=lambda dim: -strides[dim])
     found, buffer = empty([tensor.shape[dim] for dim in order], dtype)
@@ -177,16 +177,16 @@ def coo(tensor):
 
 
 def split_coo(payload, tensor):
-    """Split the bytes of a sparse tensor: lines of indices, their number, and values."""
+    """Split the bytes of a sparse tensor: rows of indices, their number, and values."""
     dtype, ndim = numpy.dtype(DTYPES[tensor.dtype]), tensor.ndim
     nnz = (len(payload) - 8) // (8 * ndim + dtype.itemsize)
-    # Indices are unsigned in the file, and below the dims.
+    # The file has unsigned indices. They are below the dims, so they fit into i8.
     indices = payload[: 8 * ndim * nnz].view("i8").reshape(nnz, ndim).T
     return indices, payload[8 * ndim * nnz + 8 :].view(dtype)
 
 
 def part(tensor, key, as_bits=False):
-    """Read a part of a tensor: integers, slices, `...` and `None`."""
+    """Read the part of a tensor with an index of integers, slices, `...` and `None`."""
     dtype, is_packed = dtype_of(tensor, as_bits)
     shape = tensor.shape
     bounds, rest = split(key, shape)
@@ -217,7 +217,7 @@ def integer(index):
 
 
 def split(key, shape):
-    """Split an index into bounds for each dim, and an index of what is between them."""
+    """Split an index into the bounds to read along each dim, and an index into the elements read."""
     keys = list(key) if isinstance(key, tuple) else [key]
     dims = sum(index is not None and index is not Ellipsis for index in keys)
     if dims > len(shape):

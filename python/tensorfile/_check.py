@@ -1,4 +1,4 @@
-"""Comparisons of files with the names, dtypes and shapes that a program expects."""
+"""Comparisons of files with expected names, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Spec = tuple[Any, Optional[Sequence[Optional[int]]]]
 
 @dataclasses.dataclass
 class LoadReport:
-    """All differences between a file and a spec. Printed, it is the report of the Rust library, with a line for each."""
+    """All differences between a file and a spec. If you print it, you get the report of the Rust library, line by line."""
 
     tensors: int
     """The number of tensors in the file."""
     missing: dict[str, str]
-    """What the spec has for tensors that the file does not have."""
+    """Tensors that only the spec has, by name: their expected dtype and shape."""
     unexpected: dict[str, str]
-    """What the file has for tensors that the spec does not have."""
+    """Tensors that only the file has, by name: their dtype and shape."""
     wrong_dtype: dict[str, tuple[str, str]]
-    """What the file has, and what was expected."""
+    """Dtype and shape in the file, and the expected dtype."""
     wrong_shape: dict[str, tuple[str, str]]
-    """What the file has, and what was expected."""
+    """Dtype and shape in the file, and the expected shape."""
 
     @property
     def ok(self) -> bool:
@@ -63,7 +63,7 @@ class LoadReport:
         return "\n".join(text)
 
 
-# The differences, if a whole file was compared.
+# `raise_for_mismatch` sets the report; other mismatches have none.
 MismatchError.report = None
 
 
@@ -77,10 +77,11 @@ def near(name: str, names: Iterable[str]) -> str:
 
 
 def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown: bool = False) -> LoadReport:
-    """Compare a file with the dtypes and shapes of its tensors, by their names. No tensor is read.
+    """Compare a file with the dtypes and shapes that you expect, by name. No tensor is read.
 
-    `None` is any dtype, any shape, or any length of a dim. With `allow_unknown`, the file may have more tensors. A dtype is one
-    of a file, such as `"bf16"`, or of numpy or torch, such as `numpy.float32`; `"f4"` is numpy's, `"f32"` in files.
+    Write `None` for any dtype, any shape, or any size of a dim. With `allow_unknown`, the file may have more tensors. Give a
+    dtype by its name in files, such as `"bf16"`, or as one of numpy or torch, such as `numpy.float32`. `"f4"` is numpy's
+    name of `"f32"`.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.zeros((3, 64), "f4"), "bais": numpy.zeros(3, "f4")})
@@ -112,7 +113,7 @@ def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown
 
 
 def checked(spec: Mapping[str, Spec]) -> dict[str, tuple[str | None, tuple[int | None, ...] | None]]:
-    """Return a spec with the dtypes of files, unless something else is in it: it would look like a difference."""
+    """Return a spec with dtypes named as in files. Anything else in a spec is an error, because it could not fit any file."""
     if not isinstance(spec, Mapping):
         raise TypeError(f"a spec is a dict of names, each with a dtype and a shape, not a {type(spec).__name__}")
     found = {}

@@ -1,6 +1,6 @@
 """The commands of the program, as functions that return values.
 
-Those that read are commands of the program in this process, and their values are its JSON.
+Functions that only read run the command of the program in this process, and parse its JSON.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from ._types import Path, texts
 
 
 def run(command: str, paths: Iterable[Path], *options: str) -> bytes:
-    """Run a command, and return its output. Differences are no error."""
+    """Run a command, and return its output. Differences are not an error."""
     named = [os.fspath(path) for path in paths]
-    # Names that begin with a dash, and `-`, are those of files.
+    # Here `-` and a name with a leading dash are files, not standard input and options.
     named = [path if not path.startswith("-") else os.path.join(os.curdir, path) for path in named]
     code, output, message = _tensorfile.run(["tensorfile", command, *options, "--", *named])
     if message is None and (code <= 1 or command == "verify" and code != 3):
         return output
     if message is None:
-        # It is in the JSON.
+        # The message is in the JSON.
         found = json.loads(output)
         found = found[0] if isinstance(found, list) else found
         message = f"{found['file']}: {found['error']}"
     if code == 3:
         for path in (path for path in named if "://" not in path):
-            # Raises the exception with its number, if a file is not there or may not be read.
+            # If a file cannot be opened, Python's exception has the error number.
             with open(path, "rb"):
                 pass
         raise OSError(message)
@@ -39,7 +39,7 @@ def run(command: str, paths: Iterable[Path], *options: str) -> bytes:
 
 
 def options(**values: Any) -> list[str]:
-    """Return arguments: switches for `True`, and one for each value of a list."""
+    """Return command-line options: a switch for `True`, and one option for each value of a list."""
     found: list[str] = []
     for name, value in values.items():
         name = "--" + name.rstrip("_").replace("_", "-")
@@ -74,9 +74,9 @@ def verify(
 ) -> dict[str, Any]:
     """Check that a file is well-formed, and return `ok`, `malformed`, `problems` and `warnings`.
 
-    - `payload`: read all payloads, and check bools and the checksums of npz and PyTorch files.
-    - `format`: report what this format could not store.
-    - `strict`, `deny`: treat all warnings, or those of these kinds, as problems.
+    - `payload`: also read all payloads, and check bools and the checksums of npz and PyTorch files.
+    - `format`: also report everything that this format could not store.
+    - `strict`, `deny`: treat all warnings, or warnings of the given kinds, as problems.
 
     >>> open("doctest.ten", "wb").write(b"~TenBin~ and so on")
     18
@@ -90,9 +90,9 @@ def verify(
 
 
 def digest(path: Path) -> str:
-    """Return the digest of a file's tensors, in hexadecimal: of names, dtypes, shapes and elements.
+    """Return a digest of the names, dtypes, shapes and elements of a file's tensors, in hexadecimal.
 
-    It is the same in every format. `Tensor.digest` is that of a tensor.
+    The digest is the same in every format. For one tensor, use `Tensor.digest`.
 
     >>> import numpy, tensorfile
     >>> for name in "doctest.ptd", "doctest.npz":
@@ -104,9 +104,9 @@ def digest(path: Path) -> str:
 
 
 def stats(path: Path, *, filter: str | Iterable[str] = ()) -> dict[str, Any]:
-    """Return statistics of tensors by their names: count, range, mean, deviation, NaN, infinities, zeros and quantiles.
+    """Return statistics of tensors, by name: count, range, mean, deviation, NaN, infinities, zeros and quantiles.
 
-    `filter` is a glob of names, or several; `!GLOB` excludes. Tensors of packed dtypes have `None`.
+    `filter` is a glob for names, or several; `!GLOB` excludes. For tensors of packed dtypes you get `None`.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, numpy.nan, 3])})
@@ -134,7 +134,7 @@ def diff(
 ) -> dict[str, Any]:
     """Compare the names, dtypes, shapes and values of two files in any formats. The result has `equal` and `tensors`.
 
-    Values are equal if they differ by at most `atol + rtol * abs(b)`. `rename` has rules `OLD=NEW` for the names of `a`.
+    Values count as equal if they differ by at most `atol + rtol * abs(b)`. `rename` takes rules `OLD=NEW` for names in `a`.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, 2])})
@@ -159,9 +159,9 @@ def diff(
 
 
 def report(*paths: Path, filter: str | Iterable[str] = (), values: bool = True) -> str:
-    """Return a page of HTML that shows files: modules, dtypes, bytes and values. It needs no network.
+    """Return an HTML page about files: modules, dtypes, bytes and values. The page loads nothing from the network.
 
-    Two files are also compared.
+    If you give two files, the page compares them too.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.float32([1, 2])})
@@ -184,21 +184,22 @@ def convert(
     lossy: bool = False,
     progress: Progress = None,
 ) -> None:
-    """Convert a file to another format, in pieces. The target may be the source.
+    """Convert a file to another format, in pieces: it may be larger than memory. The target may be the source.
 
-    A WebDataset shard, `.tar`, is unpacked if the target is a folder; into another format, its tensors are called by the keys
-    of their samples. A folder is packed into shards if the target is a pattern such as `train-{000000..}.tar`.
+    With a WebDataset shard, `.tar`, and a folder as target, you unpack the shard. In another format, the shard's tensors are
+    named after the keys of their samples. With a folder as source and a pattern such as `train-{000000..}.tar` as target,
+    you pack shards.
 
-    - `format`: the format, unless it is that of the extension.
-    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to. In gguf, floats of rank 1 become f32, as llama.cpp
-      needs. It is an error if no tensor has floats.
-    - `rename`: a dict, or rules `OLD=NEW` in which `*` stands for any text.
-    - `filter`: globs of the old names; `!GLOB` excludes.
-    - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
-    - `lossy`: drop metadata, blobs and tensors of unknown dtypes that the format cannot store, which are an error
-      otherwise, and do without a cast.
-    - `progress`: a function of the bytes written and their total, whose exceptions end the conversion; `True` shows a
-      bar of tqdm.
+    - `format`: the format of the target, if its extension does not say it.
+    - `dtype`: cast all floats to this dtype, such as `"bf16"`. In gguf, floats of rank 1 become f32, as llama.cpp needs. If
+      no tensor has floats, you get an error.
+    - `rename`: a dict, or rules `OLD=NEW`; `*` matches any text.
+    - `filter`: globs for the old names; `!GLOB` excludes.
+    - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
+    - `lossy`: drop metadata, blobs and tensors of unknown dtypes if the format cannot store them. By default they are an
+      error. Also take a `dtype` that casts nothing.
+    - `progress`: a function that gets the bytes written and their total; if it raises, the conversion ends. `True` shows a
+      tqdm bar.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.npz", {"layer.0.w": numpy.float32([1, 2]), "b": numpy.zeros(2)})
@@ -222,7 +223,7 @@ def edit(
 ) -> dict[str, str]:
     """Change the metadata of a safetensors, gguf or tensorbuffers file, and return it. Tensors stay as they are.
 
-    The new file replaces the old one when it is complete, unless it is written to `output`.
+    Once complete, the new file replaces the old one. Give an `output` to keep the old one.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.safetensors", {"w": numpy.zeros(2)}, metadata={"a": "1", "b": "2"})

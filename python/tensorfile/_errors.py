@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 
 class SafetensorError(Exception):
-    """The exception of safetensors: a file is malformed, a tensor is missing, or cannot be stored."""
+    """The exception of safetensors: a file is malformed, or a tensor is missing or cannot be stored."""
 
 
 @contextlib.contextmanager
 def as_safetensors() -> Iterator[None]:
-    """Raise exceptions of this package as that of safetensors."""
+    """Raise exceptions of this package as `SafetensorError`."""
     try:
         yield
     except (ValueError, KeyError) as error:

@@ -21,11 +21,12 @@ def load(
     spec: Mapping[str, Spec] | None = None,
     progress: Progress = None,
 ) -> dict[str, numpy.ndarray]:
-    """Load all tensors of a file into numpy arrays of their own. They are read together, in threads.
+    """Load all tensors of a file as numpy arrays, in threads. The arrays are copies, and you may change them.
 
     - `path`: a path, a URL or a file object, as for `open`.
-    - `spec`: dtypes and shapes, as for `check`. A file that does not fit is a `MismatchError`, before any tensor is read.
-    - `progress`: a function of the bytes read and their total, whose exceptions end the load; `True` shows a bar of tqdm.
+    - `spec`: the dtypes and shapes that you expect, as for `check`. If the file does not fit, you get a `MismatchError`
+      before any tensor is read.
+    - `progress`: a function that gets the bytes read and their total; if it raises, the load ends. `True` shows a tqdm bar.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ten", {"w": numpy.arange(3)})
@@ -35,7 +36,7 @@ def load(
     with open(path, format=format) as file:
         if spec is not None:
             check(file, spec).raise_for_mismatch()
-        # It needs numpy.
+        # Imported late: it needs numpy.
         from . import _arrays
 
         with telling(progress) as tell:

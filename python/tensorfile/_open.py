@@ -9,14 +9,14 @@ from . import _tensorfile
 
 
 def in_memory(file: Any) -> bytes | None:
-    """Return the bytes of a file object in memory, which are shared; `None` for other file objects."""
+    """Return the bytes of an `io.BytesIO`, without a copy; `None` for other file objects."""
     return file.getvalue() if type(file) is io.BytesIO else None
 
 
 def descriptor(file: Any) -> int | None:
-    """Return the descriptor of a file object on disk; `None` if the object has other bytes than the descriptor.
+    """Return the descriptor of a plain file on disk; `None` for all other file objects.
 
-    Those that decompress, such as `gzip.GzipFile`, have the descriptor of the compressed file.
+    A `gzip.GzipFile` has a descriptor too, but of the compressed file.
     """
     if type(file).__module__ == "tempfile":
         file = getattr(file, "file", file)
@@ -26,7 +26,7 @@ def descriptor(file: Any) -> int | None:
     if type(file) is not io.FileIO or not file.readable() or not file.seekable():
         return None
     if type(buffered) is io.BufferedRandom:
-        # What was written is read.
+        # Otherwise bytes in the buffer would be missing.
         buffered.flush()
     return file.fileno()
 
@@ -37,7 +37,7 @@ def reopened(path: Any, format: str | None, mmap: bool, deny: list[str]) -> _ten
 
 
 def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: str) -> _tensorfile.Tensor:
-    """Return a tensor that another process had, if it is still there."""
+    """Return the tensor that another process pickled, unless the file was replaced."""
     open_again, arguments = file
     items = open_again(*arguments).values()
     if position < len(items):
@@ -50,5 +50,5 @@ def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: st
 def samples(
     locations: list[str], errors: str, shuffle: int, seed: int, state: str, tensors: bool
 ) -> _tensorfile.Samples:
-    """Go on with the samples that another process iterated over."""
+    """Resume the samples of another process, where it pickled them."""
     return _tensorfile.Samples(locations, errors=errors, shuffle=shuffle, seed=seed, state=state, tensors=tensors)

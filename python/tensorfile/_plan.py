@@ -1,4 +1,4 @@
-"""Read plans: tensors, and parts of them, into memory of the caller."""
+"""Read plans: tensors and parts of tensors, read into your own memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Piece(NamedTuple):
-    """A tensor, or a part of one, and its place in the memory of a plan, in the order of rows."""
+    """A tensor or a part of one, and its place in your memory. Elements are row-major."""
 
     name: str
     dtype: str
@@ -23,14 +23,14 @@ class Piece(NamedTuple):
 
 
 class ReadPlan:
-    """The byte ranges of some tensors, to be read together, in threads, into memory that the caller has.
+    """A plan to read tensors into memory of yours, all together and in threads.
 
-    Made by `File.read_plan`, which reads no tensor.
+    You get it from `File.read_plan`, which reads no tensor yet.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.arange(12).reshape(3, 4), "b": numpy.float32([1, 2])})
     >>> plan = tensorfile.open("doctest.ptd").read_plan(["b"], {"w": numpy.s_[1:, :2]})
-    >>> memory = bytearray(plan.nbytes)         # or shared memory, or pinned memory of torch as an array of numpy
+    >>> memory = bytearray(plan.nbytes)         # or shared memory, or pinned memory of torch as a numpy array
     >>> plan.read_into(memory)
     >>> plan.views(memory)["w"]
     array([[4, 5],
@@ -40,11 +40,11 @@ class ReadPlan:
     """
 
     nbytes: int
-    """The number of bytes that the memory has."""
+    """The number of bytes of memory you need."""
     bytes_read: int
-    """The number of bytes that are read of the file."""
+    """The number of bytes to read from the file."""
     spans: list[tuple[int, int]]
-    """The byte ranges of the file, sorted; of shards, from the start of the first one."""
+    """The byte ranges to read, sorted. In shards, offsets count from the start of the first shard."""
     pieces: list[Piece]
     """The tensors, and their places in the memory."""
 
@@ -58,7 +58,7 @@ class ReadPlan:
         self._tensors = [file[name] for name, _ in parts]
         self._rests: list[tuple[Any, ...]] = [()] * len(parts)
         for name, key in slices.items():
-            # It needs numpy.
+            # Imported late: it needs numpy.
             from ._arrays import split
 
             tensor = file[name]
@@ -76,14 +76,14 @@ class ReadPlan:
     def read_into(self, buffer: Any, progress: Progress = None) -> None:
         """Read into a contiguous buffer of at least `nbytes` bytes.
 
-        `progress` is a function of the bytes read and their total, whose exceptions end the read; `True` shows a bar of
-        tqdm. The bytes are undefined after an exception, and while a server that Ctrl-C interrupted still sends some.
+        `progress` is a function that gets the bytes read and their total; if it raises, the read ends. `True` shows a tqdm
+        bar. After an exception the bytes are undefined. After Ctrl-C a server may still be sending: do not reuse the buffer.
         """
         with telling(progress) as tell:
             self._plan.read_into(buffer, tell)
 
     def views(self, buffer: Any) -> dict[str, np.ndarray]:
-        """Return arrays of the memory of a buffer, by their names."""
+        """Return the tensors in a buffer as arrays, by name, without a copy."""
         import numpy as np
 
         from ._arrays import dtype_of, packed_shape

@@ -1,4 +1,4 @@
-"""Tensors that are read in the background, as `safe_open.prefetch` of safetensors 0.9 does for devices of CUDA."""
+"""Tensors read in the background, as by `safe_open.prefetch` of safetensors 0.9, which does so for CUDA only."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ._errors import SafetensorError, as_safetensors
 
 
 class PrefetchLoader:
-    """Tensors of a file that threads read in the background. Each is handed out once, by `take` or by iteration.
+    """Tensors that threads read in the background. You get each tensor once, by `take` or by iteration.
 
-    Returned by `safe_open.prefetch`. Tensors that were handed out keep their memory, whatever happens to the loader.
+    `safe_open.prefetch` returns it. Your tensors stay valid after the loader is closed.
     """
 
     def __init__(self, reads: Mapping[str, Callable[[], Any]], threads: int) -> None:
@@ -21,7 +21,7 @@ class PrefetchLoader:
         self._closed = False
         pool = ThreadPoolExecutor(max(1, min(threads, len(reads))), "tensorfile-prefetch")
         self._futures: dict[str, Future[Any]] = {name: pool.submit(read) for name, read in reads.items()}
-        # Its threads end with the last tensor.
+        # The threads of the pool end after the last tensor.
         pool.shutdown(wait=False)
 
     def names(self) -> list[str]:
@@ -33,17 +33,17 @@ class PrefetchLoader:
         return len(self._names)
 
     def take(self, name: str) -> Any:
-        """Return a tensor, or the rows that were planned, when they are read."""
+        """Wait until a tensor, or its planned rows, are read, and return them."""
         if name not in self._names:
             raise SafetensorError(f"tensor {name} is not in the prefetch plan")
-        # One thread gets it.
+        # If two threads ask for a tensor, one gets it.
         future = self._futures.pop(name, None)
         if future is None:
             raise SafetensorError("the loader is closed" if self._closed else f"{name}: already delivered")
         return self._result(future)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield names and tensors as they are read, but for those that were handed out."""
+        """Yield names and tensors in the order in which reading ends, without those taken before."""
         names = {future: name for name, future in list(self._futures.items())}
         for future in as_completed(list(names)):
             name = names.pop(future)
@@ -53,7 +53,7 @@ class PrefetchLoader:
                 yield name, self._result(future)
 
     def close(self) -> None:
-        """Stop reading, and release the tensors that were not handed out."""
+        """Stop reading, and release the tensors that nobody took."""
         self._closed = True
         while self._futures:
             self._futures.popitem()[1].cancel()
@@ -79,7 +79,7 @@ class PrefetchLoader:
 
 
 def rows(name: str, part: Any, shape: tuple[int, ...]) -> slice | None:
-    """Check what a plan has for a tensor: rows, or `None` for all of it."""
+    """Check the rows of a plan for a tensor; `None` stands for all rows."""
     if part is None:
         return None
     if not isinstance(part, slice):
@@ -91,7 +91,7 @@ def rows(name: str, part: Any, shape: tuple[int, ...]) -> slice | None:
             continue
         if not isinstance(bound, int):
             raise SafetensorError(f"prefetch plan slice bounds for {name} must be integers or None")
-        # Python would cut it off; a plan that misses the tensor is a mistake.
+        # Python would clip the bound, but a plan that misses the tensor is a mistake.
         if not -shape[0] <= bound <= shape[0]:
             raise SafetensorError(
                 f"prefetch plan slice {what} {bound} for {name} is out of range for {shape[0]} rows"

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Union
 
-# A function of the bytes so far and their total, or whether to show a bar.
+# A function that gets the bytes so far and their total, or `True` for a bar.
 Progress = Union[Callable[[int, int], object], bool, None]
 
 
 @contextlib.contextmanager
 def telling(progress: Progress) -> Iterator[Callable[[int, int], object] | None]:
-    """Yield the function to tell of progress, if there is one. For `True`, it moves a bar of tqdm."""
+    """Yield the function to call with progress, if any. For `True`, it is one that moves a tqdm bar."""
     if progress is not True:
         yield progress or None
         return

@@ -1,4 +1,4 @@
-"""The functions of safetensors for memory at addresses."""
+"""The functions of safetensors for tensors given by their address in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from . import _tensorfile
 from ._errors import SafetensorError, as_safetensors
 
-# The names of dtypes that safetensors takes, with those of files.
+# From the names of dtypes in safetensors' Python API to our own.
 DTYPES = {
     "bool": "bool",
     **{f"{kind}{bits}": f"{kind[0]}{bits}" for bits in (8, 16, 32, 64) for kind in ("int", "uint")},
@@ -23,9 +23,9 @@ DTYPES = {
 
 
 class TensorSpec:
-    """A tensor at an address, as `serialize` takes it: `data_len` bytes in the order of rows.
+    """A tensor at an address, for `serialize`: `data_len` bytes, row-major.
 
-    The memory has to stay there until the call returns; nobody checks that it does.
+    You must keep the memory alive until `serialize` returns. Nothing can check it.
 
     >>> import numpy, tensorfile
     >>> array = numpy.float32([1, 2])
@@ -45,12 +45,12 @@ class TensorSpec:
         self.dtype = NAMES.get(self._dtype, self._dtype.upper())
         self.shape = list(shape)
         if self._dtype == "f4" and self.shape:
-            # The shape has bytes, which have two elements.
+            # The last dim counts bytes, and a byte has two elements.
             self.shape[-1] *= 2
         self.data_ptr, self.data_len = data_ptr, data_len
 
     def __repr__(self) -> str:
-        """Return the call that makes it."""
+        """Return the spec as a call of the constructor."""
         return f"TensorSpec(dtype='{self.dtype}', shape={self.shape}, data_ptr={self.data_ptr}, data_len={self.data_len})"
 
     def _prepared(self) -> tuple[Any, str, tuple[int, ...]]:
@@ -60,7 +60,7 @@ class TensorSpec:
 
 
 def serialize(tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a safetensors file of tensors at addresses."""
+    """Return tensors at addresses as the bytes of a safetensors file."""
     out = io.BytesIO()
     serialize_file(tensor_dict, out, metadata)  # type: ignore[arg-type]
     return out.getvalue()
@@ -79,7 +79,7 @@ def serialize_file(
 
 
 def deserialize(bytes: bytes) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names, shapes, dtypes and bytes of the tensors in the bytes of a file."""
+    """Return the names, shapes, dtypes and bytes of all tensors of a file in memory."""
     from ._safetensors import dtype_name
 
     with as_safetensors(), _tensorfile.open_bytes(bytes) as file:

@@ -1,4 +1,4 @@
-"""The interface of safetensors 0.9, for files of any format: what its faces for numpy and torch share."""
+"""The interface of safetensors 0.9, for files of any format: the code common to numpy and torch."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ NAMES = {
 
 
 class TensorMeta(NamedTuple):
-    """What the header of a file has for a tensor, as `safe_open.get_tensor_meta` returns it."""
+    """A tensor's entry in the header of a file, returned by `safe_open.get_tensor_meta`."""
 
     dtype: str
     """The dtype, such as `F32`."""
     shape: list[int]
     """The dims."""
     data_offsets: tuple[int, int]
-    """The bounds of the bytes: from the end of the header of safetensors, or the start of a file of another format."""
+    """The bounds of the bytes. They count from the end of a safetensors header, or the start of another format's file."""
 
 
 class Part:
-    """A tensor that is read in parts, as `safe_open.get_slice` returns it."""
+    """A tensor that you read in parts, returned by `safe_open.get_slice`."""
 
     def __init__(self, tensor: _tensorfile.Tensor, read: Callable[[_tensorfile.Tensor, Any], Any]) -> None:
         self._tensor, self._read = tensor, read
@@ -54,7 +54,7 @@ class Part:
         return dtype_name(self._tensor)
 
     def __getitem__(self, key: Any) -> Any:
-        """Read a part: integers, slices and `...`, within the bounds of the tensor."""
+        """Read a part. The index has integers, slices and `...`, within the bounds of the tensor."""
         if isinstance(key, list):
             if key:
                 raise SafetensorError("Non empty lists are not implemented")
@@ -67,7 +67,7 @@ class Part:
                 raise SafetensorError(str(error)) from error
 
     def _check(self, keys: tuple[Any, ...]) -> None:
-        """Refuse bounds outside of the tensor, which arrays of numpy take."""
+        """Refuse bounds outside of the tensor, as safetensors does; numpy takes them."""
         if any(key is Ellipsis or key is None for key in keys):
             return
         shape = self.get_shape()
@@ -98,7 +98,7 @@ def shown(key: Any) -> str:
 
 
 class safe_open:
-    """Open a tensor file lazily: `safetensors.safe_open`, for files of any format.
+    """Open a tensor file lazily. Use it as `safetensors.safe_open`, with files of any format.
 
     `framework` is `np`, `numpy`, `pt`, `torch` or `pytorch`; `device` is for torch. `filename` is a path or a file object.
     """
@@ -121,7 +121,7 @@ class safe_open:
         if isinstance(filename, _tensorfile.File):
             self._file = filename
             return
-        # A file that was opened for text has the one of its bytes.
+        # A file opened for text has a `buffer` with its bytes.
         filename = getattr(filename, "buffer", filename)
         with as_safetensors():
             self._file = _tensorfile.open(filename, mmap=self._mmap)
@@ -137,7 +137,7 @@ class safe_open:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how pickle opens the file in another process."""
+        """Return a function and its arguments, with which pickle opens the file in another process."""
         framework = self._face.__name__.rpartition(".")[2]
         return _reopened, (self._open, framework, self._device, "mmap" if self._mmap else "pread")
 
@@ -155,7 +155,7 @@ class safe_open:
         return self._open.keys()
 
     def metadata(self) -> dict[str, str] | None:
-        """Return the metadata; `None` if the file has no place for it."""
+        """Return the metadata; `None` if the file cannot hold any."""
         with as_safetensors():
             found = self._open.metadata()
             return None if not found and not self._open._has_no_metadata else found
@@ -173,17 +173,17 @@ class safe_open:
             raise SafetensorError(f"File does not contain tensor {name}: {error.args[0]}") from error
 
     def get_tensor_meta(self, name: str) -> TensorMeta:
-        """Return what the header has for a tensor. No tensor is read."""
+        """Return a tensor's entry in the header. No tensor is read."""
         tensor = self._tensor(name)
         start = tensor.offset - self._data_start(tensor.path)
         return TensorMeta(dtype_name(tensor), list(tensor.shape), (start, start + tensor.nbytes))
 
     def _data_start(self, path: os.PathLike[str] | None) -> int:
-        """Return where the bytes begin that offsets in the header of safetensors count from."""
+        """Return the offset of the first payload, from which a safetensors header counts."""
         if self._open.format != "safetensors":
             return 0
         if path not in self._data_starts:
-            # Files have no gaps there.
+            # safetensors files have no gap before the first payload.
             offsets = (tensor.offset for tensor in self._open.values() if tensor.path == path)
             self._data_starts[path] = min(offsets)
         return self._data_starts[path]
@@ -193,9 +193,8 @@ class safe_open:
     ) -> PrefetchLoader:
         """Begin to read tensors in the background.
 
-        `plan` has names, each with rows as a slice of step 1, or `None` for the whole tensor; without it all are read.
-        `device` is that of the file by default. Other than by safetensors, it may be the CPU, and arrays may be those of
-        numpy.
+        `plan` maps names to rows, as a slice of step 1, or to `None` for the whole tensor. Without a plan, you get all
+        tensors. `device` is the file's by default. Unlike safetensors' `prefetch`, it works on the CPU and with numpy too.
 
         >>> import numpy
         >>> from tensorfile.numpy import safe_open, save_file
@@ -231,7 +230,7 @@ class safe_open:
         return self._face._tensors(self._open, self._device, self._mmap)
 
     def get_slice(self, name: str) -> Part:
-        """Return a tensor that is read in parts, by its index: `[2:4, :]`."""
+        """Return a tensor that you read in parts by indexing it: `[2:4, :]`."""
         tensor = self._tensor(name)
         return Part(tensor, lambda tensor, key: self._face._part(tensor, key, self._device))
 
@@ -247,5 +246,5 @@ def save_as_safetensors(path: Any, tensors: Mapping[str, Any], metadata: Mapping
 
 
 def is_bytes(content: object) -> bool:
-    """Return whether the content is that of a file, and not its name."""
+    """Return whether an argument is the content of a file, not a path or a file object."""
     return not isinstance(content, (str, os.PathLike)) and not hasattr(content, "read")

@@ -12,7 +12,7 @@ from ._progress import Progress, telling
 from ._raw import TensorSpec
 from ._types import Path, Writer, texts
 
-# Names in files of the dtypes of ml_dtypes and of torch that have no letter in the buffer protocol.
+# Our names of the dtypes of ml_dtypes and torch without a letter in the buffer protocol.
 DTYPES = {
     "bfloat16": "bf16",
     "float8_e5m2": "f8_e5m2",
@@ -34,20 +34,19 @@ def save(
     durable: bool = True,
     progress: Progress = None,
 ) -> None:
-    """Save a dict of arrays.
+    """Save a dict of arrays. On success the file is complete and on disk; on failure the old file is unchanged.
 
-    The values are numpy arrays, scalars, torch tensors, tensors of an open file, or anything else with the buffer
-    protocol, `__dlpack__` or `__array__`, in any memory order. The format is that of the extension, or `format`. On
-    success the file is complete and on disk; on failure the old file is unchanged.
+    You can save numpy arrays, scalars, torch tensors, tensors of an open file, and anything else with the buffer protocol,
+    `__dlpack__` or `__array__`, in any memory order. The extension decides the format, unless you give `format`.
 
     - `path`: a path, or a file object with `write`.
-    - `metadata`: texts by their keys, for formats that have a place for them. `{}` is written where it differs from nothing.
-    - `max_shard_bytes`: the most bytes of a file. More is saved in several, with an index.
-    - `dtype`: the dtype, such as `"bf16"`, that all floats are cast to.
-    - `durable`: whether to wait until the file is on disk. Without, saving takes less time, and the file can be lost if the
-      power fails soon after; a killed process still leaves the old file or the new one.
-    - `progress`: a function of the bytes written and their total, whose exceptions end the save; `True` shows a bar of
-      tqdm.
+    - `metadata`: a dict of strings, for formats with metadata. `{}` is stored if the format can tell it from none.
+    - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
+    - `dtype`: cast all floats to this dtype, such as `"bf16"`.
+    - `durable`: wait until the file is on disk. `False` is faster, but you can lose the file if the power fails soon after.
+      If only the process is killed, you still have the old file or the new one.
+    - `progress`: a function that gets the bytes written and their total; if it raises, the save ends. `True` shows a tqdm
+      bar.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.safetensors", {"w": numpy.eye(2), "step": 3}, metadata={"epoch": "7"})
@@ -61,7 +60,7 @@ def save(
 
 
 def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:
-    """Return an object with the buffer protocol or `__dlpack__`, and dtype and shape where they are others."""
+    """Return an object with the buffer protocol or `__dlpack__`, and its dtype and shape if the object states others."""
     if isinstance(value, TensorSpec):
         return value._prepared()
     if isinstance(value, _tensorfile.Tensor):
@@ -100,7 +99,7 @@ def of_numpy(name, value):
     # A buffer has at least one dim.
     found = found.reshape(1) if found.ndim == 0 else found
     if found.dtype.name in DTYPES:
-        # Shares the bytes, also of arrays in any memory order.
+        # The view shares the bytes, in any memory order.
         return found.view(f"u{found.dtype.itemsize}"), DTYPES[found.dtype.name], shape
     if found.dtype.kind not in "biufc" or found.dtype.char in "gG":
         raise TypeError(f"tensor `{name}`: cannot save elements of {found.dtype}")
@@ -117,7 +116,7 @@ def of_torch(name, value, torch):
     if dtype == "float4_e2m1fn_x2":
         return found.contiguous().view(torch.uint8), "f4", (*found.shape[:-1], 2 * found.shape[-1])
     if dtype in DTYPES:
-        # Not all versions of torch export them.
+        # Some versions of torch cannot export these dtypes by DLPack.
         bits = torch.uint8 if found.element_size() == 1 else torch.int16
         return found.view(bits), DTYPES[dtype], None
     return found, None, None

@@ -4,12 +4,12 @@ import html as escaping
 
 COLUMNS = ("name", "dtype", "shape", "bytes", "offset")
 
-# A notebook takes long to show more.
+# Notebooks take long to show more rows.
 MOST_ROWS = 1000
 
 
 def tensor_html(tensor):
-    """Return what is known of a tensor without reading it, as HTML."""
+    """Return the name, dtype, shape and place of a tensor as HTML, without reading it."""
     title = f"<{type(tensor).__name__} {tensor.name!r}>"
     facts = {
         "dtype": tensor.dtype,

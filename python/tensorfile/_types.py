@@ -1,4 +1,4 @@
-"""File objects, as the package takes them."""
+"""Types of arguments: paths, file objects, metadata and dtypes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Writer(Protocol):
     """A file object to write to."""
 
     def write(self, content: bytes, /) -> int | None:
-        """Write some bytes, and return their number; nothing stands for all."""
+        """Write bytes, and return how many; `None` means all."""
         ...
 
 
@@ -34,7 +34,7 @@ Path = Union[str, "os.PathLike[str]"]
 
 
 def texts(argument: str, entries: Mapping[str, Any]) -> dict[str, str]:
-    """Return entries of metadata as a dict, unless one is no text."""
+    """Return entries of metadata as a dict. A key or value that is not a string is an error."""
     for key, value in entries.items():
         if not isinstance(key, str):
             raise TypeError(f"`{argument}`: the key {key!r} is a {type(key).__name__}; keys are strings")
@@ -46,12 +46,12 @@ def texts(argument: str, entries: Mapping[str, Any]) -> dict[str, str]:
 
 
 
-# The words of numpy that no file has for another dtype. A 4-bit float of files, `f4`, is `float4_e2m1fn_x2` here.
+# Short names of numpy. `f4` is numpy's 4-byte float here; the 4-bit float of files is `float4_e2m1fn_x2`.
 NUMPY_WORDS = {
     **{"f2": "f16", "f4": "f32", "f8": "f64", "c8": "c64", "c16": "c128", "?": "bool", "b1": "bool"},
     **{"i1": "i8", "i2": "i16", "i4": "i32", "u1": "u8", "u2": "u16", "u4": "u32"},
 }
-# The names of numpy, ml_dtypes and torch.
+# Long names of numpy, ml_dtypes and torch.
 LONG_NAMES = {
     **{f"{kind}{bits}": f"{kind[0]}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)},
     **{"float16": "f16", "half": "f16", "bfloat16": "bf16", "float32": "f32", "float": "f64", "float64": "f64", "double": "f64"},
@@ -62,7 +62,7 @@ LONG_NAMES = {
 
 
 def dtype_name(dtype: Any) -> str:
-    """Return the name that a dtype has in files: of a name, or of a dtype of numpy or torch."""
+    """Return our name of a dtype. It may be given by a name, or as a dtype of numpy or torch."""
     if not isinstance(dtype, str):
         if dtype in (bool, int, float, complex):
             return {bool: "bool", int: "i64", float: "f64", complex: "c128"}[dtype]

@@ -14,22 +14,24 @@ __all__ = ["webdataset"]
 
 
 class webdataset:
-    """The samples of WebDataset shards, tar archives of tensor files, labels and text: each is a dict.
+    """The samples of WebDataset shards, which are tar archives of tensor files, labels and text. You get each as a dict.
 
-    `shards` is a pattern such as `"train-{000000..000123}.tar"` or `"train-*.tar"`, several of them, a URL, or `-` for
-    standard input; shards may be compressed with gzip or zstd. A dict has the names of the files up to their last
-    extension: `0001.image.ten` is `sample["image"]`. Where two files would have one name, both keep their extension:
-    `0001.image.npy` and `0001.image.json` are `sample["image.npy"]` and `sample["image.json"]`. Tensors are read-only numpy
-    arrays, views of the shard where it is not compressed; `.cls` is an int, `.txt` a str, `.json` is parsed, and other files
-    are bytes. `__key__` and `__url__` are the key and the shard. Nothing in a shard is executed.
+    `shards` is a pattern such as `"train-{000000..000123}.tar"` or `"train-*.tar"`, a list of patterns, a URL, or `-` for
+    standard input. Shards may be compressed with gzip or zstd. The keys of a dict are the names of files up to their last
+    extension: `0001.image.ten` is `sample["image"]`. If two files would have the same key, both keep their extension:
+    `0001.image.npy` and `0001.image.json` are `sample["image.npy"]` and `sample["image.json"]`.
 
-    `shuffle` is the size of a buffer to choose samples from, with `seed` and the epoch, which `set_epoch` sets. `rank` and
-    `world` keep every `world`-th shard. With `samples`, there are exactly so many samples in an epoch: the shards begin again
-    if they have fewer, and are not read to their ends if they have more, so that all ranks have the same number.
+    Tensors are read-only numpy arrays, and views of the shard unless it is compressed. A `.cls` is an int, a `.txt` a str,
+    and a `.json` is parsed; you get other files as bytes. `__key__` is the key of the sample, `__url__` the shard. Nothing
+    in a shard is executed.
 
-    With `errors="skip"`, broken samples and shards are left out and counted by `skipped`. A shard that may be cut, or that
-    goes on after its end, is a `UserWarning`; with `errors="strict"`, it is an error. `state_dict` and `load_state_dict` stop
-    and go on, in another process too.
+    Set `shuffle` to the size of a buffer from which samples are drawn at random. The order depends on `seed` and the epoch;
+    call `set_epoch` before each. `rank` and `world` keep every `world`-th shard. Give `samples` if all ranks need the same
+    number per epoch: shards with fewer start over, and shards with more are not read to their end.
+
+    With `errors="skip"`, broken samples and shards are left out, and `skipped` counts them. If a shard may be truncated, or
+    goes on after its end, you get a `UserWarning`; with `errors="strict"`, an error. With `state_dict` and
+    `load_state_dict` you stop and resume, in another process too.
 
     >>> import numpy, tarfile, tensorfile
     >>> tensorfile.save("doctest.ten", {"0": numpy.arange(3)})
@@ -40,9 +42,9 @@ class webdataset:
     ('0001', array([0, 1, 2]))
     """
 
-    # Who share the shards, in messages.
+    # The word for those who share the shards, in messages.
     _sharers = "ranks"
-    # Whether tensors are `Tensor` instead of arrays.
+    # Whether samples have `Tensor`s instead of arrays.
     _tensors = False
 
     def __init__(
@@ -71,17 +73,17 @@ class webdataset:
             warnings.warn(text, stacklevel=2)
         self._options: dict[str, Any] = {"errors": errors, "shuffle": shuffle, "tensors": self._tensors}
         self._seed, self._count, self._epoch = seed, samples, 0
-        # What was loaded, until it is iterated over.
+        # The loaded state, until the next iteration begins.
         self._state: dict[str, Any] | None = None
         self._samples: Samples | None = None
         self._taken = self._round = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch: each shuffles in another order, which depends on `seed` and the epoch only."""
+        """Set the number of the next epoch. Each epoch has its own order, which depends on `seed` and the number only."""
         self._epoch = epoch
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Iterate over the samples: after the state that was loaded, or else from the start."""
+        """Iterate over the samples, from the loaded state or else from the start."""
         state, self._state = self._state or {}, None
         self._taken, self._round = state.get("taken", 0), state.get("round", 0)
         self._samples = self._open(state.get("state"), state.get("epoch", self._epoch))
@@ -92,7 +94,7 @@ class webdataset:
         return Samples(self.shards, state=state, seed=seed, **self._options)
 
     def _counted(self, count: int, epoch: int) -> Iterator[dict[str, Any]]:
-        """Yield so many samples, of as many rounds over the shards as it takes."""
+        """Yield `count` samples, in as many rounds over the shards as needed."""
         is_new = self._taken == 0
         while self._taken < count:
             assert self._samples is not None
@@ -108,35 +110,35 @@ class webdataset:
 
     @property
     def skipped(self) -> tuple[int, int, str | None]:
-        """The numbers of samples and shards that were left out since the last start, and the last error."""
+        """The numbers of samples and shards left out since the iteration began, and the last error."""
         return self._samples.skipped() if self._samples else (0, 0, None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state after the last sample, which JSON and pickle can keep."""
+        """Return the state after the last sample. You can store it with JSON or pickle."""
         if self._samples is None:
             return self._state or {"state": None, "epoch": self._epoch}
         state = {"state": self._samples.state(), "epoch": self._epoch}
         return state if self._count is None else {**state, "taken": self._taken, "round": self._round}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after a state, the next time that the samples are iterated over. The shards and options must be the same."""
+        """Let the next iteration resume after a state. Shards and options must be the same as when it was taken."""
         self._state, self._samples = dict(state), None
         self._epoch = state.get("epoch", self._epoch)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process goes on where this one is.
+        # Another process resumes where this one is.
         found = {**self.__dict__, "_samples": None}
         return found if self._samples is None else {**found, "_state": self.state_dict()}
 
 
 def expanded(shards: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the shards that patterns stand for."""
+    """Return the shards that match patterns."""
     patterns = [shards] if isinstance(shards, (str, os.PathLike)) else shards
     return [location for pattern in patterns for location in locations(os.fspath(pattern))]
 
 
 def seed_of(seed: int, epoch: int, round: int) -> int:
-    """Return the seed of a round over the shards. The first one is `seed`."""
+    """Return the seed of a round over the shards. For the first round it is `seed`."""
     if epoch == round == 0:
         return seed
     return int.from_bytes(hashlib.blake2b(f"{seed} {epoch} {round}".encode(), digest_size=8).digest(), "little")

@@ -32,7 +32,7 @@ __all__ = ["NpzFile", "SafetensorError", "load", "load_file", "safe_open", "save
 def save_file(
     tensor_dict: Mapping[str, np.ndarray], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Save a dict of arrays as a safetensors file, whatever its extension.
+    """Save a dict of arrays as a safetensors file, with any extension.
 
     >>> import numpy
     >>> from tensorfile.numpy import save_file
@@ -42,7 +42,7 @@ def save_file(
 
 
 def save(tensor_dict: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a safetensors file of a dict of arrays.
+    """Return a dict of arrays as the bytes of a safetensors file.
 
     >>> import numpy
     >>> from tensorfile.numpy import load, save
@@ -55,15 +55,15 @@ def save(tensor_dict: Mapping[str, np.ndarray], metadata: Mapping[str, str] | No
 
 
 def load_file(filename: Path, *, backend: str = "mmap") -> dict[str, np.ndarray]:
-    """Load a file into arrays of their own. The file may have any format."""
+    """Load a file of any format as a dict of arrays, which you may change."""
     with safe_open(filename, framework="np", backend=backend) as file:
         return file.get_tensors()
 
 
 class NpzFile(Mapping[str, Any]):
-    """The arrays of a file, as `numpy.load` returns those of an npz file: each is read when it is asked for.
+    """The arrays of a file, each read when you ask for it. `load` returns it, as `numpy.load` does for an npz file.
 
-    An array of objects raises a `ValueError` when it is asked for, and costs no other. Returned by `load`.
+    If you ask for an array of objects, you get a `ValueError`; you can still read the other arrays.
     """
 
     def __init__(self, file: _tensorfile.File, read: Callable[[_tensorfile.Tensor], Any]) -> None:
@@ -94,7 +94,7 @@ class NpzFile(Mapping[str, Any]):
         return len(self._file)
 
     def __contains__(self, name: object) -> bool:
-        """Return whether the file has an array of a name."""
+        """Return whether the file has an array with a name."""
         return name in self._file
 
     def close(self) -> None:
@@ -126,17 +126,17 @@ def load(
     *,
     max_header_size: int = 10000,
 ) -> Any:
-    """Load what `safetensors.numpy.load` and `numpy.load` take.
+    """Load a file as both `safetensors.numpy.load` and `numpy.load` do.
 
-    - The bytes of a file, such as a `bytearray` or a `memoryview`: a dict of arrays.
-    - A path or a file object: the array of an npy file; of other files the arrays by their names, which are read when they are
-      asked for. `with` closes the file.
+    - From the bytes of a file, such as a `bytearray` or a `memoryview`, you get a dict of arrays.
+    - From a path or file object of an npy file, you get its array. From any other file, you get the arrays by name, each
+      read when you ask for it; use `with` to close the file.
 
-    With `mmap_mode="r"` arrays are read-only views of the file where it stores them plainly; with `"c"` they may be changed,
-    which stays in this process; with `"r+"` the array of an npy file is changed on disk.
+    With `mmap_mode="r"` you get read-only views of the file, if it stores the elements plainly. With `"c"` you may change the
+    arrays, and the file stays as it is. With `"r+"` you change the array of an npy file on disk.
 
-    Nothing in a file is executed: `allow_pickle=True` is refused, and so is an array of objects when it is asked for. Arrays of
-    strings and of times are copies. The other arguments are those of `numpy.load`, and are about pickles.
+    Nothing in a file is executed: `allow_pickle=True` is an error, and so is asking for an array of objects. Arrays of
+    strings and of times are copies. The other arguments are accepted as by `numpy.load`, which uses them for pickles.
 
     >>> import numpy
     >>> from tensorfile.numpy import load
@@ -153,7 +153,7 @@ def load(
         with as_safetensors(), _tensorfile.open_bytes(file) as opened:
             return _arrays.load(opened)
     if hasattr(file, "read") and file.tell() != 0:
-        # numpy would read from there.
+        # numpy would read from the position.
         raise ValueError(f"the file object is at byte {file.tell()}, but files are read from their start; `seek(0)` moves it")
     opened = _tensorfile.open(file)
     read: Callable[[_tensorfile.Tensor], Any] = {None: _arrays.owned, "r": _arrays.view}.get(mmap_mode, _arrays.private)

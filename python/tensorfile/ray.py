@@ -5,19 +5,19 @@
     rows = tensorfile.ray.read("train-{000000..000123}.tar", columns=["__key__", "image", "label"])
     tensorfile.ray.write(rows.map_batches(augment, batch_size=None), "out", "tar")
 
-The extra `tensorfile[ray]` installs Ray. Work is divided into splits: files, tensors of a large file, or samples of a large
-shard. Ray runs a split as one task, and runs it again if a machine is lost. Each split writes one file, which has its name
-when it is complete, and the same bytes whoever wrote it; the index is written at the end, when every split is there once.
-The files are in a folder that all machines share, or at a URL such as `s3://bucket/folder` if the package is built with the
-feature `cloud` of its crates.
+Install Ray with the extra `tensorfile[ray]`. Your work is divided into splits: files, tensors of a large file, or samples of
+a large shard. Ray runs each split as one task, and runs it again if a machine is lost. Each split writes one file. The file
+gets its name once it is complete, and has the same bytes whichever machine wrote it. The index is written at the end, when
+every split has its file. Write to a folder that all machines share; or to a URL such as `s3://bucket/folder`, if the
+package is built with the feature `cloud` of its crates.
 
-A row of a shard is a sample: `__key__`, and a column for each tensor and text. Arrays of bf16 and 8-bit floats keep their
-dtypes, those of the package `ml_dtypes`, as Python objects. A row of any other file is a tensor: `path`,
-`name`, `dtype`, `shape` and `data`, its bytes; `array` makes an array of them. Rows also have `__split__`, which `write`
-needs.
+If you read shards, a row is a sample: `__key__`, and a column for each tensor and text. Arrays of bf16 and 8-bit floats keep
+their dtypes (of the package `ml_dtypes`), as Python objects. If you read other files, a row is a tensor: `path`, `name`,
+`dtype`, `shape`, and its bytes as `data`; `array` turns the row into an array. Keep the column `__split__`: `write` needs
+it.
 
-A sample that lacks a column has None there, and a split of such samples no column. Ray holds columns with None as Python
-objects, and cannot put them into one batch with arrays of other splits: fill them first, by
+A sample without a column has None there. If no sample of a split has the column, the split lacks it. Ray holds columns with
+None as Python objects, and cannot batch them with arrays of other splits: fill them first, with
 `map_batches(fill, batch_size=None)`.
 """
 
@@ -38,7 +38,7 @@ from ._save import prepared
 
 __all__ = ["Written", "array", "convert", "read", "stats", "verify", "write"]
 
-# A split is a block of Ray, which has up to 128 MiB by default.
+# A split becomes a block of Ray, and blocks have up to 128 MiB by default.
 TARGET_BYTES = 64 << 20
 
 Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
@@ -54,25 +54,25 @@ class Written(NamedTuple):
 
 
 def read(paths: Paths, *, columns: str | Iterable[str] | None = None, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
-    """Read shards of samples, or tensors of files, as a dataset of Ray.
+    """Read samples of shards, or tensors of files, as a Ray dataset.
 
     - `paths`: paths, URLs, folders, and patterns such as `train-{000..123}.tar` and `models/*.safetensors`.
-    - `columns`: the columns; what is in no other column is not read.
-    - `target_bytes`: the most bytes of a split, but for a sample or tensor that has more.
+    - `columns`: the columns you need. No other files or tensors are read.
+    - `target_bytes`: the most bytes of a split. A larger sample or tensor is a split of its own.
     """
     chosen = None if columns is None else _tensorfile.strings("columns", columns)
     return mapped(planned(paths, target_bytes), read_split, columns=chosen)
 
 
 def write(dataset: ray.data.Dataset, folder: str | os.PathLike[str], format: str, *, empty: bool = False) -> Written:
-    """Write a dataset that comes from `read`: one file for each split, and an index at the end.
+    """Write a dataset from `read`: one file for each split, and an index at the end.
 
-    Batches of `read` may be changed by `map_batches(f, batch_size=None)` on the way; `f` keeps `__split__`, and has the same
-    result if it is called again. What moves rows between splits, such as `random_shuffle`, comes after.
+    You can change batches on the way with `map_batches(f, batch_size=None)`. `f` must keep `__split__`, and return the same
+    if it is called again. Do not move rows between splits before you write, as `random_shuffle` does.
 
-    - `format`: `tar` for samples, or a format of tensors with names, such as `safetensors`. A sample's tensors are called
-      by its key and their columns there.
-    - `empty`: whether splits of which no row is left are intended.
+    - `format`: `tar` for samples, or a format of tensors with names, such as `safetensors`. In the latter, a sample's tensors
+      are named after its key and their columns.
+    - `empty`: accept splits without rows. By default they are an error.
     """
     target: dict[str, Any] = {"folder": absolute(folder), "format": format}
     parts = mapped(dataset, write_split, batch_size=None, **target).take_all()
@@ -82,10 +82,10 @@ def write(dataset: ray.data.Dataset, folder: str | os.PathLike[str], format: str
 def convert(
     paths: Paths, folder: str | os.PathLike[str], to: str, *, target_bytes: int = TARGET_BYTES
 ) -> Written:
-    """Read files and write them in another format, `tar` or one of tensors: one file for each split, and an index.
+    """Convert files to `tar` or a format of tensors: one file for each split, and an index.
 
-    Rows do not pass through Python, so it takes a small part of the time of `write(read(paths), folder, to)`. Tensors of
-    several files are called by the path of their file and their name.
+    Rows do not pass through Python, so this takes a small part of the time of `write(read(paths), folder, to)`. If there are
+    several files, tensors are named after the path of their file and their own name.
     """
     target: dict[str, Any] = {"folder": absolute(folder), "format": to}
     parts = mapped(planned(paths, target_bytes), convert_split, **target).take_all()
@@ -93,42 +93,42 @@ def convert(
 
 
 def verify(paths: Paths, *, payload: bool = False, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
-    """Check files as `tensorfile.verify` does: a row for each, with `path`, `ok`, `malformed`, `problems` and `warnings`.
+    """Check files as `tensorfile.verify` does. Each is a row of `path`, `ok`, `malformed`, `problems` and `warnings`.
 
-    A file that cannot be read is a row too, with `error`.
+    If a file cannot be read, its row has an `error`.
     """
     return mapped(planned(paths, target_bytes, whole_files=True), verify_split, payload=payload)
 
 
 def stats(paths: Paths, *, target_bytes: int = TARGET_BYTES) -> ray.data.Dataset:
-    """Compute statistics of tensors as `tensorfile.stats` does: a row for each, with `path`, `name` and the statistics."""
+    """Compute statistics as `tensorfile.stats` does. Each tensor is a row of `path`, `name` and its statistics."""
     return mapped(planned(paths, target_bytes, whole_files=True), stats_split)
 
 
 def array(row: Mapping[str, Any]) -> numpy.ndarray:
-    """Return the array of a row of a tensor."""
+    """Turn the row of a tensor into an array."""
     return as_array(row["dtype"], tuple(row["shape"]), row["data"])
 
 
 def planned(paths: Paths, target_bytes: int, whole_files: bool = False) -> ray.data.Dataset:
-    """Return a dataset with a row for each split, each a task."""
+    """Return a dataset with a row for each split. Each row becomes a task."""
     named = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     plan = _tensorfile.plan_splits([absolute(path) for path in named], target_bytes, None, whole_files)
     return ray.data.from_items([{"split": split} for split in plan], override_num_blocks=len(plan))
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """Return a path for workers, which have other working directories, or a URL."""
+    """Return an absolute path, because workers have other working directories. URLs stay as they are."""
     text = os.fspath(path)
     return text if "://" in text else os.path.abspath(text)
 
 
 def mapped(dataset: ray.data.Dataset, function: Any, batch_size: int | None = 1, **arguments: Any) -> ray.data.Dataset:
-    """Return what a function makes of each split."""
+    """Call a function for each split, and return its results."""
     return dataset.map_batches(function, batch_size=batch_size, fn_kwargs=arguments)
 
 
-# The functions of tasks. Each gets one split, and is run again as a whole.
+# The functions of tasks. Each gets one split. If a task fails, Ray runs it again from its start.
 
 
 def read_split(batch, columns):
@@ -176,7 +176,7 @@ def verify_split(batch, payload):
     return {**transposed(rows, ["path", "ok", "malformed", "problems", "error"]), "warnings": listed(warnings)}
 
 
-# Those that are numbers.
+# The statistics that are numbers.
 STATISTICS = ["count", "min", "max", "mean", "std", "zeros", "nans", "positive_infinities", "negative_infinities"]
 
 
@@ -204,7 +204,7 @@ def transposed(rows, names):
 
 
 def listed(values):
-    """Return an array of objects, which numpy does not look into."""
+    """Return an array of objects. numpy would turn a list of arrays into one array."""
     found = numpy.empty(len(values), object)
     for i, value in enumerate(values):
         found[i] = value
@@ -214,13 +214,13 @@ def listed(values):
 def as_column(column):
     if isinstance(column, tuple):
         found = as_array(*column)
-        # Ray makes lists of numbers of an array whose dtype Arrow lacks. It keeps arrays that are objects.
+        # Ray turns an array of a dtype that Arrow lacks into lists of numbers, but keeps arrays that are objects.
         return listed([numpy.asarray(value) for value in found]) if column[0] in _arrays.ML_DTYPES else found
     return listed([as_array(*value) if isinstance(value, tuple) else value for value in column])
 
 
 def as_array(dtype, shape, data):
-    """Return the array of the bytes of a tensor."""
+    """Return the bytes of a tensor as an array."""
     if dtype in _arrays.DTYPES:
         return numpy.frombuffer(data, _arrays.DTYPES[dtype]).reshape(shape)
     if dtype not in _arrays.ML_DTYPES:

@@ -5,7 +5,7 @@
     state_dict = load("pytorch_model.bin")      # executes nothing in the file
     save_file(state_dict, "model.safetensors")
 
-Other than those of safetensors, they save strided tensors right, take `bytearray` and `memoryview`, and files get the
+Unlike those of safetensors, they save strided tensors correctly, take `bytearray` and `memoryview`, and files get the
 mode of the umask.
 """
 
@@ -40,7 +40,7 @@ __all__ = [
     "save_model",
 ]
 
-# The dtypes of torch, by those of files. Others, as the blocks of GGUF, are bytes.
+# From dtypes of files to dtypes of torch. Tensors of other dtypes, such as GGUF's blocks, become bytes.
 _DTYPES = {
     "bool": "bool",
     "i8": "int8",
@@ -73,16 +73,16 @@ _DTYPES = {
 def save_file(
     tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
 ) -> None:
-    """Save a dict of tensors as a safetensors file, whatever its extension.
+    """Save a dict of tensors as a safetensors file, with any extension.
 
-    Tensors that share memory are refused, as by safetensors: `save_model` saves them once.
+    If tensors share memory, you get an error, as with safetensors. `save_model` saves them once.
     """
     _check(tensors)
     save_as_safetensors(filename, tensors, metadata)
 
 
 def save(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of a safetensors file of a dict of tensors."""
+    """Return a dict of tensors as the bytes of a safetensors file."""
     _check(tensors)
     out = io.BytesIO()
     save_as_safetensors(out, tensors, metadata)
@@ -92,8 +92,8 @@ def save(tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] | None
 def load_file(filename: Path, device: str | int = "cpu", *, backend: str = "mmap") -> dict[str, torch.Tensor]:
     """Load a file of any format into tensors.
 
-    With the backend `mmap`, tensors on the CPU are mapped: a page is read when it is first used, and changing a tensor
-    does not change the file.
+    With the backend `mmap`, tensors on the CPU are mapped. A page is read when you first use it, and the file stays as it
+    is if you change a tensor.
     """
     with safe_open(filename, framework="pt", device=device, backend=backend) as file:
         return file.get_tensors()
@@ -107,20 +107,20 @@ def load(
     mmap: bool = False,
     strict: bool = False,
 ) -> Any:
-    """Load what `safetensors.torch.load` and `torch.load` take.
+    """Load a file as both `safetensors.torch.load` and `torch.load` do.
 
-    - The bytes of a file, such as a `bytearray` or a `memoryview`.
-    - A path or a file object: `.pt`, `.pth`, `.bin`, `.safetensors` or any other format.
+    - `f`: the bytes of a file, such as a `bytearray` or a `memoryview`; or a path or a file object of a `.pt`, `.pth`,
+      `.bin`, `.safetensors` or any other format.
 
-    A checkpoint of PyTorch is what was saved: nested dicts, lists, numbers and texts, with tensors in them, as
-    `load_state_dict` of modules and optimizers takes them. Of other formats it is a dict of tensors.
+    From a PyTorch checkpoint you get the value that was saved: nested dicts, lists, numbers and strings with tensors in
+    them, ready for `load_state_dict` of modules and optimizers. From other formats you get a dict of tensors.
 
-    Nothing in the file is executed, so `weights_only=False` is refused. What only executing it would make, and tensors that
-    torch does not have, are left out with a warning; with `strict`, they are an error.
+    Nothing in the file is executed, so `weights_only=False` is an error. Objects that only code could create, and tensors of
+    dtypes that torch lacks, are left out with a warning; with `strict`, they are an error.
 
-    The file is read, so that it may be saved over, as `torch.save` does. With `mmap=True` it is mapped instead: a page is read
-    when it is first used, changes stay in this process, and the file must not be truncated meanwhile. `map_location` is a
-    device.
+    The file is read into memory, so you may save over it, as `torch.save` does. With `mmap=True` it is mapped instead: a page
+    is read when you first use it, changes stay in this process, and nobody may truncate the file meanwhile. `map_location`
+    is a device.
     """
     if not weights_only:
         raise ValueError("weights_only=False would execute the file, which this function never does; use torch.load")
@@ -148,7 +148,7 @@ def load(
 
 
 def _loadable(file: _tensorfile.File, strides: Mapping[int, Any], left: list[str]) -> dict[int, _tensorfile.Tensor]:
-    """Return the tensors that torch has, by their positions, and add the others to what is left out."""
+    """Return the tensors whose dtype torch has, by position, and add reasons for the others to `left`."""
     found = {}
     for position, tensor in enumerate(file.values()):
         try:
@@ -162,7 +162,7 @@ def _loadable(file: _tensorfile.File, strides: Mapping[int, Any], left: list[str
 def _read_all(
     tensors: Mapping[int, _tensorfile.Tensor], strides: Mapping[int, Any], device: Any, mmap: bool, shares: bool
 ) -> dict[int, torch.Tensor]:
-    """Read tensors of one file together. Those that have bytes in common have them in memory too, as in what was saved."""
+    """Read tensors of one file together. Tensors that share bytes in the file share memory, as when they were saved."""
     found: dict[int, torch.Tensor] = {}
     memory: dict[int, torch.Tensor] = {}
     for position, tensor in tensors.items():
@@ -171,7 +171,7 @@ def _read_all(
             found[position] = mapped
     rest = [(position, tensor) for position, tensor in tensors.items() if position not in found]
     shared = [(position, tensor) for position, tensor in rest if shares and _is_plain(tensor)]
-    # Storages, each the bytes that some tensors have together.
+    # Storages: each is a range of the file that some tensors share.
     storages: list[tuple[int, int, list[int]]] = []
     for position, tensor in sorted(shared, key=lambda pair: (pair[1].offset, -pair[1].nbytes)):
         start, end = tensor.offset, tensor.offset + tensor.nbytes
@@ -181,7 +181,7 @@ def _read_all(
                 storages[-1] = (first, max(last, end), [*members, position])
                 continue
         storages.append((start, end, [position]))
-    # The bytes of a storage that are read: one tensor at a time fills a part that no other has filled.
+    # Tensors of one storage may overlap, so they are read in turns. A tensor whose bytes are all filled is not read.
     turns: list[tuple[list[_tensorfile.Tensor], list[Any]]] = []
     for start, end, members in storages:
         flat = torch.empty(end - start, dtype=torch.uint8)
@@ -211,14 +211,14 @@ def _read_all(
 
 
 def _is_plain(tensor: _tensorfile.Tensor) -> bool:
-    """Return whether the bytes of a tensor are those at its offset in one file."""
+    """Return whether the file has the bytes of a tensor at its offset, just as they are in memory."""
     return not (tensor.is_encoded or tensor.is_sparse or tensor.dtype == "bool" or tensor.nbytes == 0)
 
 
 def _made(values: list[tuple[str, Any]], tensors: Mapping[int, torch.Tensor]) -> Any:
-    """Make the values of a checkpoint, each after those in it. What is left out is in no dict, and `None` in a list."""
+    """Create the values of a checkpoint, inner ones first. A value left out is missing from dicts, and `None` in lists."""
     made: list[Any] = []
-    # Stands for a value that is left out.
+    # A mark for values left out.
     left = object()
 
     def items(places: list[int]) -> list[Any]:
@@ -241,7 +241,7 @@ def _made(values: list[tuple[str, Any]], tensors: Mapping[int, torch.Tensor]) ->
                         value[made[key]] = made[item]
             for name, item in (made[attributes] if attributes is not None else {}).items():
                 if isinstance(name, str) and not name.startswith("__"):
-                    # Such as the versions of modules, which `load_state_dict` looks at.
+                    # For example the versions of modules, which `load_state_dict` looks at.
                     setattr(value, name, item)
         elif kind == "list":
             value = items(of)
@@ -288,9 +288,9 @@ def save_model(
     metadata: Mapping[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Save the state dict of a model. Of tensors that share memory one is saved, and named in the metadata of the others.
+    """Save the state dict of a model. Of several tensors that share memory, one is saved; metadata maps the others to it.
 
-    `force_contiguous` is that of safetensors, and has no effect: tensors in any memory order are saved right.
+    `force_contiguous` is accepted as by safetensors, but has no effect: tensors in any memory order are saved correctly.
     """
     state = model.state_dict()
     entries = dict(metadata or {})
@@ -309,14 +309,14 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[set[str], list[str]]:
-    """Load a file into a model, and return the missing and unexpected names. If `strict`, there must be none."""
+    """Load a file into a model, and return the missing and unexpected names. With `strict`, they are an error."""
     state = load_file(filename, device, backend=backend)
     shared = _remove_duplicate_names(model.state_dict(), preferred_names=state)
     missing, unexpected = model.load_state_dict(state, strict=False)
     absent = set(missing)
     for name in (name for names in shared.values() for name in names):
         if name in absent:
-            # It shares the memory of a tensor that was loaded.
+            # The tensor shares memory with one that was loaded.
             absent.remove(name)
         else:
             unexpected.append(name)
@@ -341,7 +341,7 @@ def storage_size(tensor: torch.Tensor) -> int:
 
 
 def _check(tensors: object) -> None:
-    """Refuse what safetensors refuses, but for tensors in another memory order."""
+    """Refuse everything that safetensors refuses, except tensors in another memory order."""
     if not isinstance(tensors, Mapping):
         raise ValueError(f"Expected a dict of [str, torch.Tensor] but received {type(tensors)}")
     for name, tensor in tensors.items():
@@ -361,7 +361,7 @@ def _check(tensors: object) -> None:
 
 
 def _end_ptr(tensor: torch.Tensor) -> int:
-    """Return the address after the last element."""
+    """Return the address of the end of the last element."""
     if tensor.numel() == 0:
         return tensor.data_ptr()
     last = sum((dim - 1) * stride for dim, stride in zip(tensor.shape, tensor.stride()))
@@ -369,14 +369,14 @@ def _end_ptr(tensor: torch.Tensor) -> int:
 
 
 def _is_complete(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has all bytes of its storage."""
+    """Return whether a tensor covers all of its storage."""
     return (
         tensor.data_ptr() == storage_ptr(tensor) and tensor.numel() * tensor.element_size() == storage_size(tensor)
     )
 
 
 def _find_shared_tensors(tensors: Mapping[str, torch.Tensor]) -> list[set[str]]:
-    """Group the names of tensors by common bytes. Tensors in parts of one storage are in groups of their own."""
+    """Group the names of tensors that share bytes. Tensors in separate parts of one storage are in separate groups."""
     storages: dict[tuple[Any, ...], list[str]] = {}
     for name, tensor in tensors.items():
         if tensor.device.type != "meta" and storage_ptr(tensor) != 0 and storage_size(tensor) != 0:
@@ -400,7 +400,7 @@ def _remove_duplicate_names(
     preferred_names: Iterable[str] = (),
     discard_names: Iterable[str] = (),
 ) -> dict[str, list[str]]:
-    """Choose one name of each group with common bytes, and list the others under it."""
+    """Choose one name of each group of tensors that share bytes, and list the other names under it."""
     preferred, discarded = set(preferred_names), set(discard_names)
     removed = {}
     for names in _find_shared_tensors(tensors):
@@ -426,7 +426,7 @@ def _tensors(file: _tensorfile.File, device: Any, mmap: bool) -> dict[str, torch
 
 
 def _tensor(tensor: _tensorfile.Tensor, device: Any, mmap: bool) -> torch.Tensor:
-    """Return a tensor that may be changed: mapped privately, if the file has its bytes, or read."""
+    """Return a tensor that may be changed: mapped privately if possible, else read."""
     found = _mapped(tensor) if mmap else None
     return _to(_owned([tensor])[0] if found is None else found, device)
 
@@ -444,7 +444,7 @@ def _owned(tensors: list[_tensorfile.Tensor]) -> list[torch.Tensor]:
 
 
 def _mapped(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor | None:
-    """Return a tensor of the private mapping of the file, if the file has its elements as they are in memory."""
+    """Return a tensor in a private mapping of the file, or `None` if the file stores the elements in another form."""
     dtype = _dtype(tensor, strides)
     if tensor.is_sparse or tensor.nbytes == 0 or tensor.offset % dtype.itemsize:
         return None
@@ -452,12 +452,12 @@ def _mapped(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor | N
     return None if memory is None else _shaped(torch.frombuffer(memory, dtype=torch.uint8), dtype, tensor, strides)
 
 
-# Dtypes that only torch has, as checkpoints name them.
+# Dtypes that only torch has, by their names in checkpoints.
 _UNKNOWN = {"torch.complex32": "complex32"}
 
 
 def _dtype(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.dtype:
-    """Return the dtype in torch. `strides` are those of a tensor of an unknown dtype, if they are known."""
+    """Return the dtype in torch. `strides` are given for a tensor of an unknown dtype, if the checkpoint has them."""
     if tensor.is_unknown and strides is not None and tensor.dtype in _UNKNOWN:
         return getattr(torch, _UNKNOWN[tensor.dtype])
     if tensor.is_unknown:
@@ -470,7 +470,7 @@ def _dtype(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.dtype:
 
 
 def _shaped(flat: torch.Tensor, dtype: torch.dtype, tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor:
-    """Return the bytes of a tensor in its dtype, shape and strides."""
+    """Return the bytes of a tensor as a tensor with its dtype, shape and strides."""
     if tensor.is_sparse:
         indices, values = _arrays.split_coo(flat.numpy(), tensor)
         return torch.sparse_coo_tensor(torch.from_numpy(indices), torch.from_numpy(values), tensor.shape)
@@ -488,7 +488,7 @@ def _read_later(tensor: _tensorfile.Tensor, rows: slice | None, device: Any) -> 
 
 
 def _packed(tensor: _tensorfile.Tensor) -> None:
-    """Refuse elements that safetensors has no dtype of torch for, instead of returning their bytes."""
+    """Refuse a dtype that torch lacks, as safetensors does; other functions return such elements as bytes."""
     if tensor.dtype not in _DTYPES:
         raise TypeError(f"torch has no {tensor.dtype}")
     _dtype(tensor)
@@ -503,13 +503,14 @@ def _part(tensor: _tensorfile.Tensor, key: Any, device: Any) -> torch.Tensor:
 
 
 class WebDataset(torch.utils.data.IterableDataset):
-    """`tensorfile.webdataset` for a `DataLoader`: its arrays are tensors of torch, in memory of their own.
+    """`tensorfile.webdataset` for a `DataLoader`: you get torch tensors instead of arrays, in memory of their own.
 
-    The shards are divided among the ranks of `torch.distributed`, or of `RANK` and `WORLD_SIZE` in the environment, and among
-    the workers of the loader. Ranks have as many samples as their shards have; with `samples`, each rank has exactly so many
-    in an epoch, as `DistributedDataParallel` needs: shards begin again if they have fewer. `set_epoch` gives an epoch its own
-    order, in workers too. `state_dict` and `load_state_dict` are those of the worker, as torchdata's `StatefulDataLoader` uses
-    them.
+    The shards are divided among the ranks of `torch.distributed` (or of `RANK` and `WORLD_SIZE` in the environment), and
+    among the workers of the loader. By default, a rank has the samples of its shards. `DistributedDataParallel` needs the
+    same number on every rank: give `samples`, the number per rank and epoch, and shards with fewer start over.
+
+    Call `set_epoch` before each epoch for another order; workers see it too. `state_dict` and `load_state_dict` are about
+    one worker, as torchdata's `StatefulDataLoader` needs them.
 
         dataset = WebDataset("train-{000000..000123}.tar", shuffle=1000, samples=100_000)
         loader = DataLoader(dataset, num_workers=4, batch_size=None)
@@ -531,7 +532,7 @@ class WebDataset(torch.utils.data.IterableDataset):
         self._shards: list[str | os.PathLike[str]] = [shards] if isinstance(shards, (str, os.PathLike)) else list(shards)
         self._options: dict[str, Any] = {"shuffle": shuffle, "seed": seed, "errors": errors}
         self._count = samples
-        # Workers that stay for several epochs see changes of shared memory.
+        # The epoch is in shared memory, so that workers that live for several epochs see it change.
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
         self._state: dict[str, Any] | None = None
         self._samples: webdataset | None = None
@@ -539,7 +540,7 @@ class WebDataset(torch.utils.data.IterableDataset):
         self._last: str | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the number of the next epoch: each shuffles in another order, which depends on `seed` and the epoch only."""
+        """Set the number of the next epoch. Each epoch has its own order, which depends on `seed` and the number only."""
         self._epoch.fill_(epoch)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -551,7 +552,7 @@ class WebDataset(torch.utils.data.IterableDataset):
             shards = len(expanded(self._shards))
             if shards < world:
                 raise ValueError(f"{world} ranks share {shards} shards, and each rank needs one")
-            # All ranks have the same number of workers with samples, so they have as many batches.
+            # With the same number of workers with samples, all ranks have the same number of batches.
             workers = min(workers, shards // world)
             if number >= workers:
                 return
@@ -574,7 +575,7 @@ class WebDataset(torch.utils.data.IterableDataset):
 
     @property
     def skipped(self) -> tuple[int, int, str | None]:
-        """The numbers of samples and shards that this worker left out since its last start, and the last error."""
+        """The numbers of samples and shards this worker left out since the iteration began, and the last error."""
         samples, shards, last = self._samples.skipped if self._samples else (0, 0, None)
         return samples + self._undecoded, shards, self._last or last
 
@@ -583,11 +584,11 @@ class WebDataset(torch.utils.data.IterableDataset):
         return self._samples.state_dict() if self._samples else self._state or {"state": None}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on after a state of this worker."""
+        """Let the next iteration resume after a state of this worker."""
         self._state, self._samples = state, None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Workers have other shards than this process.
+        # Samples of this process are no use to workers, which read other shards.
         return {**self.__dict__, "_samples": None}
 
 
@@ -604,7 +605,7 @@ def _rank() -> tuple[int, int]:
 
 
 def _of_sample(sample: dict[str, Any], value: Any) -> Any:
-    """Return a value of a sample: tensors of torch are writable, and in memory of their own."""
+    """Return a value of a sample. A tensor is copied, because tensors of torch are writable."""
     if not isinstance(value, _tensorfile.Tensor):
         return value
     try:
