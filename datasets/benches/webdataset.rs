@@ -1,10 +1,10 @@
-//! Decoded samples per second of processor time, beside Python's webdataset.
+//! Decoded samples per second of processor time, compared with Python's webdataset.
 //!
 //!     cargo bench --package tensorfile-datasets --bench webdataset [-- PYTHON]
 //!
-//! The Python has webdataset; by default it is the one of `tests/interop/setup.sh`. Each sample is an image of u8, of
-//! 64 × 64 × 3 or 256 × 256 × 3, a vector of 64 f32, a label and a line of JSON. Both read the same shards from the system's
-//! memory, on one thread, and the best of several runs counts.
+//! PYTHON must have webdataset; by default it is the Python of `tests/interop/setup.sh`. A sample has an image of u8
+//! (64 × 64 × 3 or 256 × 256 × 3), a vector of 64 f32, a label and a line of JSON. Both programs read the same shards
+//! from the page cache with one thread, and the best of several runs counts.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -42,7 +42,7 @@ impl<I: Data<Elem = u8>, E: Data<Elem = f32>> Example<ArrayBase<I, Ix3>, ArrayBa
 
 const RUNS: usize = 5;
 
-/// The rows and columns of the images, and how many samples there are.
+/// The width and height of the images, and the number of samples.
 const SIZES: [(usize, usize); 2] = [(64, 20_000), (256, 2_000)];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,9 +1,9 @@
-//! What planning and committing a job costs on one core: a million shards of 1 GiB, a petabyte.
+//! Measures planning and committing a job on one core: a million shards of 1 GiB, which are a petabyte.
 //!
 //!     cargo run --release -p tensorfile-datasets --example million_splits [SPLITS]
 //!
-//! The shards are a listing, and the parts are files of holes in a temporary folder, of which the lengths are compared. All else is
-//! what a job does.
+//! The shards exist only as a listing. The parts are files of holes in a temporary folder, so only their lengths are
+//! compared. Everything else runs as in a real job.
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -73,14 +73,14 @@ fn timed<T>(step: &str, run: impl FnOnce() -> Result<(T, u64), Box<dyn Error>>) 
     Ok(value)
 }
 
-/// Returns the seconds that this thread ran, as Linux counts them. Elsewhere it is NaN.
+/// Returns the processor seconds of this thread, as Linux counts them; NaN on other systems.
 fn processor_seconds() -> f64 {
     let found = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanoseconds = found.split(' ').next().and_then(|text| text.parse::<f64>().ok());
     nanoseconds.map_or(f64::NAN, |nanoseconds| nanoseconds / 1e9)
 }
 
-/// Returns the most memory that the process had so far, as Linux counts it.
+/// Returns the peak memory of the process so far, as Linux counts it.
 fn peak_memory() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).map(str::trim);

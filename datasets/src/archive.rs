@@ -1,17 +1,18 @@
 //! Finds the members of a tar archive.
 //!
-//! The crate `tar` parses headers, one entry at a time from wherever an archive stands, so that a shard is read from any
-//! header on. What it leaves open is decided here:
+//! The crate `tar` parses one entry at a time, so that we can start at any header of a shard. We decide the rest:
 //!
-//! - Headers before a member, with their long names and PAX blocks, are at most [`LONGEST_HEAD`]: it reads them whole.
-//! - Sparse files, hard links, devices and unknown types are refused, and so are names that are not UTF-8, or that readers
-//!   take for different ones. The next header is found all the same. Directories, symbolic links, pipes and the labels of
+//! - Headers before a member, with their long names and PAX blocks, have at most [`LONGEST_HEAD`] bytes, because `tar`
+//!   reads them into memory.
+//! - Sparse files, hard links, devices and unknown types are refused. So are names that are not UTF-8, and names that
+//!   readers take differently. We still find the next header. Directories, symbolic links, pipes and the labels of
 //!   volumes are skipped.
-//! - Where readers disagree about the place of the next header, the archive is refused: malformed or repeated PAX records, a
-//!   size that is not plain octal or base-256, and entries without data that state a size. So nobody sees other members here
-//!   than GNU tar, bsdtar and Python's `tarfile` see.
-//! - Checksums of signed bytes are taken, as of Solaris and old versions of GNU tar, and so are labels without a size.
-//! - An archive ends at its first block of zeros. What follows is left out, with a warning.
+//! - If readers disagree about the place of the next header, we refuse the archive: for malformed or repeated PAX
+//!   records, a size that is not plain octal or base-256, and an entry without data that states a size. So we never see
+//!   other members than GNU tar, bsdtar and Python's `tarfile` do.
+//! - Checksums of signed bytes are accepted, as written by Solaris and old versions of GNU tar. So are labels without a
+//!   size.
+//! - An archive ends at its first block of zeros. Bytes after it are left out, with a warning.
 
 use std::io::{self, BufRead as _, Cursor, Read, Seek, SeekFrom};
 
@@ -23,20 +24,20 @@ use crate::error::{Error, Result};
 /// The most bytes of headers before the data of a member.
 pub(crate) const LONGEST_HEAD: u64 = 1 << 20;
 
-/// The message for a file of no bytes. An archive without members has blocks of zeros.
+/// The message for an empty file. It is not an archive: one without members has blocks of zeros.
 pub(crate) const EMPTY: &str = "the shard is empty";
 
 /// The message for an archive that ends early.
 pub(crate) const IN_PADDING: &str = "the shard ends inside the padding after a member";
 
-/// The message for a key whose files are not next to each other, as of `tar -c` in the order of a folder.
+/// The message for a key whose files are not next to each other. `tar -c` writes them in the order of the folder.
 pub(crate) const COMES_BACK: &str = "comes back after another; pack the files in order, as `tar --sort=name` does";
 
-/// The warning of an archive without its end.
+/// The warning about an archive without an end.
 pub(crate) const NO_END: &str =
     "the archive has no blocks of zeros at its end: it may be cut, so that samples are missing";
 
-/// Returns the warning of bytes after the end of an archive.
+/// Returns the warning about bytes after the end of an archive.
 pub(crate) fn goes_on(end: u64) -> String {
     format!(
         "the archive ends at byte {end}, and bytes after that are left out; archives that `cat` joined are unpacked by \
@@ -44,11 +45,11 @@ pub(crate) fn goes_on(end: u64) -> String {
     )
 }
 
-/// The most bytes after the end of an archive that are compared with zeros: programs pad archives to 10 KiB, and some to a
+/// The most bytes after the end of an archive to compare with zeros. Programs pad archives to 10 KiB, and some to a
 /// megabyte.
 pub(crate) const LONGEST_END: u64 = 16 << 20;
 
-/// Returns whether there are bytes other than zeros, or so many that nobody pads an archive with them.
+/// Returns whether there are bytes other than zeros, or more than any program pads with.
 pub(crate) fn goes_on_in(reader: impl Read) -> Result<bool> {
     let mut reader = io::BufReader::with_capacity(64 << 10, reader);
     let mut found = 0;
@@ -74,7 +75,7 @@ pub(crate) const BLOCK: u64 = 512;
 pub(crate) struct Head {
     /// The path, if it is a file.
     pub(crate) path: Option<String>,
-    /// The reason that the file is refused.
+    /// The reason to refuse the file.
     pub(crate) refused: Option<String>,
     /// The number of bytes of the headers.
     pub(crate) len: u64,
@@ -97,13 +98,13 @@ impl Head {
     }
 }
 
-/// What is at a place of an archive.
+/// The item at an offset of an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Member(Head),
     /// A block of zeros.
     End,
-    /// No more bytes.
+    /// The end of the file.
     Nothing,
 }
 
@@ -112,7 +113,7 @@ pub(crate) fn head_of(bytes: &[u8]) -> Result<Next> {
     head_at(Cursor::new(bytes), bytes.len() as u64)
 }
 
-/// Reads the headers at the beginning of `len` bytes of an archive, which are read there only.
+/// Reads the headers at the beginning of `len` bytes of an archive. Nothing else is read.
 pub(crate) fn head_at(reader: impl Read + Seek, len: u64) -> Result<Next> {
     let mut archive = Archive::new(Blocks::new(reader, len.min(LONGEST_HEAD)));
     let entry = archive.entries_with_seek()?.next();
@@ -122,7 +123,8 @@ pub(crate) fn head_at(reader: impl Read + Seek, len: u64) -> Result<Next> {
     found.map(|head| blocks.next(head)).map_err(|error| explain(error, is_cut))
 }
 
-/// Reads the headers at the beginning of a stream, and leaves it at the data. The stream is not empty if it `has_begun`.
+/// Reads the headers at the beginning of a stream, and leaves it at the data. The stream is not empty if it
+/// `has_begun`.
 pub(crate) fn read_head(reader: &mut dyn Read, has_begun: bool) -> Result<Next> {
     let mut archive = Archive::new(Blocks::new(reader, LONGEST_HEAD));
     let found = archive.entries()?.next().map_or(Ok(None), |entry| head(Some(entry)));
@@ -140,7 +142,7 @@ struct Blocks<R> {
     reader: R,
     offset: u64,
     end: u64,
-    /// The offset of the next header. There is none after that of the member.
+    /// The offset of the next header; `None` after the member's own header.
     header: Option<u64>,
 }
 
@@ -152,7 +154,7 @@ impl<R> Blocks<R> {
     /// Returns what was found.
     fn next(&self, head: Option<Head>) -> Next {
         match head {
-            // The headers of an old sparse file go on after its first one.
+            // An old sparse file has more headers after its first one.
             Some(head) if head.len == 0 => Next::Member(Head { len: self.offset, ..head }),
             Some(head) => Next::Member(head),
             None if self.offset > 0 => Next::End,
@@ -189,7 +191,7 @@ impl<R: Read> Read for Blocks<R> {
 
 impl<R: Seek> Seek for Blocks<R> {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        // The headers before the first member are not passed by: they are read.
+        // `tar` reads the headers before the first member, and does not seek past them.
         self.offset = self.reader.seek(to)?;
         Ok(self.offset)
     }
@@ -211,7 +213,8 @@ pub(crate) fn is_header(block: &[u8]) -> bool {
     }
 }
 
-/// Changes a header with a checksum of signed bytes, and that of a label without a size.
+/// Changes two kinds of headers to a form that the crate `tar` reads: checksums of signed bytes, and labels without a
+/// size.
 fn mend(block: &mut [u8]) {
     let (stored, unsigned, signed) = sums(block);
     let is_label = block[156] == LABEL && block[124..136].iter().all(|byte| matches!(byte, 0 | b' '));
@@ -236,11 +239,11 @@ fn sums(block: &[u8]) -> (Option<i64>, i64, i64) {
     (stored, unsigned, signed)
 }
 
-/// The type of the label of a volume, and of a folder with the names of its files.
+/// The types of a volume's label, and of a folder with the names of its files.
 const LABEL: u8 = b'V';
 const LISTED_FOLDER: u8 = b'D';
 
-/// Returns the error of the crate `tar`, which knows kinds by their messages only.
+/// Converts an error of the crate `tar`, whose kinds are told apart by their messages only.
 fn explain(error: Error, is_cut: bool) -> Error {
     /// The beginnings of messages about an archive that ends too early.
     const ENDS: &[&str] = &["failed to read entire block", "unexpected EOF", "members found describing a future"];
@@ -289,7 +292,7 @@ fn head<R: Read>(entry: Option<io::Result<Entry<'_, R>>>) -> Result<Option<Head>
         (EntryType::GNUSparse, _) => (true, Some(is("a sparse file, which is not read"))),
         (_, other) => (true, Some(is(&format!("of the type `{}`, which is not read", [other].escape_ascii())))),
     };
-    // Readers disagree on whether these have data.
+    // Readers disagree whether entries of these types have data.
     let has_no_data = match kind {
         EntryType::XGlobalHeader => false,
         EntryType::Link | EntryType::Char | EntryType::Block => true,
@@ -301,14 +304,14 @@ fn head<R: Read>(entry: Option<io::Result<Entry<'_, R>>>) -> Result<Option<Head>
     let nul = path.contains('\0').then(|| is("a name with NUL, which readers take for different names"));
     let refused = wrong.or(not_utf8).or(nul).or(records.refused).or_else(|| prefix_of(&entry).map(str::to_owned));
     let (len, size) = match kind {
-        // The size of `tar` is that of the file with its holes, and its place in the archive comes before more headers.
+        // `tar` returns the size of the file with its holes, and an offset before the additional headers.
         EntryType::GNUSparse => (0, entry.header().entry_size()?),
         _ => (entry.raw_file_position(), size),
     };
     Ok(Some(Head { refused: refused.filter(|_| is_file), path: is_file.then_some(path), len, size }))
 }
 
-/// Refuses a size that readers parse in different ways.
+/// Refuses a size that readers parse differently.
 fn check_size<R: Read>(entry: &Entry<'_, R>) -> Result<()> {
     let size = &entry.header().as_old().size;
     let is_octal = size.iter().all(|byte| matches!(byte, b'0'..=b'7' | b' ' | 0));
@@ -319,7 +322,7 @@ fn check_size<R: Read>(entry: &Entry<'_, R>) -> Result<()> {
     Err(Error::malformed(format!("the size `{}` is neither octal nor base-256", size.escape_ascii())))
 }
 
-/// Returns the error of a header that is not ustar and has a prefix: Python reads it, whatever the header says it is.
+/// Returns the reason to refuse a header that is not ustar but has a prefix. Python reads the prefix, others do not.
 fn prefix_of<R: Read>(entry: &Entry<'_, R>) -> Option<&'static str> {
     let header = entry.header();
     let is_ustar = header.as_ustar().is_some();
@@ -332,7 +335,7 @@ fn prefix_of<R: Read>(entry: &Entry<'_, R>) -> Option<&'static str> {
 struct Records {
     /// The name of a sparse file.
     path: Option<Vec<u8>>,
-    /// The reason that the file is refused: it is sparse, or readers take different names for its own.
+    /// The reason to refuse the file: it is sparse, or readers disagree about its name.
     refused: Option<String>,
 }
 
@@ -380,7 +383,7 @@ fn check_records<R: Read>(entry: &mut Entry<'_, R>) -> Result<Records> {
     Ok(checked)
 }
 
-/// Refuses a member that ends after the `len` bytes from its header on, as its padding may.
+/// Refuses a member whose data or padding ends after the `len` bytes from its header on.
 pub(crate) fn check_end(head: &Head, len: u64) -> Result<()> {
     let left = len.saturating_sub(head.len);
     if head.size > left {
@@ -394,7 +397,7 @@ pub(crate) fn ends_early(size: u64, left: u64) -> Error {
     Error::malformed(format!("the member takes {size} bytes, but the shard ends after {left}"))
 }
 
-/// Splits a path into the key and the extension. `None` for a file that belongs to no sample.
+/// Splits a path into the key and the extension. Returns `None` for a file that belongs to no sample.
 pub(crate) fn split(path: &str) -> Option<(&str, &str)> {
     let first = path.split('/').next().unwrap_or_default();
     if first.len() >= 4 && first.starts_with("__") && first.ends_with("__") {

@@ -56,9 +56,9 @@ pub struct Batch {
 /// The tensors of one name in a [`Batch`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Column {
-    /// All of one dtype and shape: one tensor with a dim more, in front.
+    /// Tensors of equal dtype and shape, stacked along a new first dim.
     Stacked(Tensor),
-    /// One for each sample, if it has one.
+    /// One tensor for each sample; `None` for samples without it.
     Separate(Vec<Option<Tensor>>),
 }
 
@@ -84,7 +84,7 @@ impl Batch {
         Ok(Self { keys: samples.iter().map(|sample| sample.key.clone()).collect(), tensors, metadata })
     }
 
-    /// Loads the stacked tensors into a type whose arrays have one dim more than those of a sample.
+    /// Loads the stacked tensors into a type. Its arrays have one dim more than those of a sample.
     ///
     /// # Errors
     ///
@@ -106,7 +106,7 @@ impl Tensors for Batch {
     }
 }
 
-/// Stacks tensors that are all there, row-major, and of one dtype and shape.
+/// Stacks tensors if none is missing, all are row-major, and all have the same dtype and shape.
 fn stack(column: Vec<Option<Tensor>>) -> tensorfile::Result<Column> {
     let Some(info) = column.first().and_then(Option::as_ref).map(|first| first.info().clone()) else {
         return Ok(Column::Separate(column));
@@ -128,8 +128,11 @@ pub struct Batches<I> {
 }
 
 impl<I: Iterator<Item = Result<Sample>>> Batches<I> {
-    /// Batches of `size` samples, such as of [`Shards`](crate::Shards): they are loaded when they are stacked. The samples
-    /// of a batch from streams hold at most [`Limits::held`](tensorfile::Limits::held) bytes together.
+    /// Returns batches of `size` samples, for example of [`Shards`](crate::Shards). You need not load the samples
+    /// before.
+    ///
+    /// All samples of a batch that come from streams hold at most [`Limits::held`](tensorfile::Limits::held) bytes
+    /// together.
     pub fn new(samples: I, size: usize) -> Self {
         Self { samples, size: size.max(1) }
     }
@@ -141,7 +144,7 @@ impl<I: Resume> Batches<I> {
         self.samples.state()
     }
 
-    /// Goes on after a state, as [`Resume::resume`] does.
+    /// Resumes after a state, as [`Resume::resume`] does.
     ///
     /// # Errors
     ///

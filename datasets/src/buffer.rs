@@ -5,8 +5,8 @@ use tensorfile::ErrorKind;
 use crate::error::Result;
 use crate::sample::Sample;
 
-/// Samples of which those of streams hold at most [`Limits::held`](tensorfile::Limits::held) bytes together. Samples of
-/// mapped shards take no memory.
+/// A buffer of samples. Those of streams hold at most [`Limits::held`](tensorfile::Limits::held) bytes together; those
+/// of mapped shards take no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     samples: Vec<Sample>,
@@ -14,7 +14,7 @@ pub(crate) struct Buffer {
 }
 
 impl Buffer {
-    /// Takes samples from an iterator until there are `size`, or no more.
+    /// Takes samples from an iterator until there are `size`, or the iterator ends.
     pub(crate) fn fill(&mut self, size: usize, samples: &mut dyn Iterator<Item = Result<Sample>>) -> Result<()> {
         while self.samples.len() < size {
             let Some(sample) = samples.next() else { break };
@@ -23,10 +23,10 @@ impl Buffer {
         Ok(())
     }
 
-    /// Takes a sample in a stream, if its bytes do not exceed the limit together with those held.
+    /// Adds a sample. If the held bytes would exceed the limit, that is an error.
     pub(crate) fn push(&mut self, sample: Sample) -> Result<()> {
         let (found, limit) = (self.held.saturating_add(sample.held), sample.source.limits.held);
-        // One sample alone was checked when it was read.
+        // A single sample was checked when it was read.
         if found > limit && !self.samples.is_empty() {
             let limit = ErrorKind::Limit { what: "number of bytes held by samples in a buffer", found, limit };
             return Err(sample.place(limit.into()));

@@ -18,7 +18,7 @@ pub(crate) type ShardRead = Box<dyn Read + Send>;
 /// The beginnings of compressed files.
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
-/// A zstd frame that is to be skipped, as `pzstd` writes before each other one. Its first byte is `0x50` to `0x5f`.
+/// A skippable zstd frame; `pzstd` writes one before each other frame. Its first byte is `0x50` to `0x5f`.
 const SKIPPED: &[u8] = &[0x2a, 0x4d, 0x18];
 const OTHERS: &[(&[u8], &str)] = &[(b"BZh", "bzip2"), (b"\xfd7zXZ\0", "xz"), (b"\x04\x22\x4d\x18", "lz4")];
 
@@ -34,7 +34,7 @@ fn is_zstd(begin: &[u8]) -> bool {
 /// The number of bytes that a decoder holds.
 pub(crate) type Window = Arc<AtomicU64>;
 
-/// Returns a reader of the uncompressed bytes. What it holds of them is bounded by [`Limits::held`], and added to `window`.
+/// Returns a reader of the uncompressed bytes. [`Limits::held`] bounds the bytes it holds, and `window` counts them.
 pub(crate) fn decompress(reader: ShardRead, limits: &Limits, window: &Window) -> Result<ShardRead> {
     let mut reader = Compressed::new(reader);
     let begin = reader.peek(8)?;
@@ -54,8 +54,8 @@ pub(crate) fn decompress(reader: ShardRead, limits: &Limits, window: &Window) ->
     })
 }
 
-/// Compressed bytes, some of which may have been looked at before. An error of reading them is kept, so that it is not taken
-/// for one of the decoder.
+/// Compressed bytes, with a look ahead. It keeps an error of reading them, which could otherwise be taken for an error
+/// of the decoder.
 struct Compressed {
     ahead: Vec<u8>,
     /// The number of bytes of `ahead` that were read.
@@ -78,7 +78,7 @@ impl Compressed {
         Ok(&self.ahead[..len.min(self.ahead.len())])
     }
 
-    /// Returns the error of a decoder, or that of reading.
+    /// Returns the error of reading the compressed bytes if there was one, else the error of the decoder.
     fn error(&mut self, format: &str, error: &dyn std::fmt::Display) -> io::Error {
         self.failure.take().unwrap_or_else(|| damaged(format, error))
     }
@@ -127,7 +127,7 @@ impl BufRead for Compressed {
     }
 }
 
-/// The members of a gzip file, one after the other, with their checksums. Zeros may follow, as on a tape.
+/// Decodes the members of a gzip file one after the other, and checks their checksums. Zeros may follow, as on a tape.
 struct GzipMembers {
     member: Option<GzDecoder<Compressed>>,
 }
@@ -174,18 +174,18 @@ fn next_member(mut reader: Compressed) -> io::Result<Option<GzDecoder<Compressed
     }
 }
 
-/// The frames of a zstd file, one after the other, with their checksums.
+/// Decodes the frames of a zstd file one after the other, and checks their checksums.
 struct ZstdFrames {
     reader: Compressed,
     decoder: FrameDecoder,
     /// The most bytes of a window.
     held: u64,
-    /// The largest one so far.
+    /// The largest window so far.
     window: Window,
     is_open: bool,
 }
 
-/// The largest window that is decoded, as `zstd` has it by default.
+/// The largest window that we decode, which is the default of `zstd`.
 const LARGEST_WINDOW: u64 = 128 << 20;
 
 /// The largest window that a decoder takes after another frame.
@@ -223,7 +223,7 @@ impl ZstdFrames {
         }
     }
 
-    /// Checks that there is memory for a window: the decoder panics where there is none.
+    /// Checks that there is memory for a window, because the decoder would panic.
     fn check_window(&mut self, window: u64) -> io::Result<()> {
         let limit = self.held.min(LARGEST_WINDOW);
         if window > limit {
@@ -234,7 +234,7 @@ impl ZstdFrames {
         if window > LARGEST_REUSED {
             self.decoder = FrameDecoder::new();
         }
-        // It has a power of two of bytes, and half as many while it grows.
+        // Its length is a power of two, and while it grows it needs half as much again.
         let bytes = usize::try_from(window + (1 << 20)).ok().and_then(usize::checked_next_power_of_two);
         let mut memory = Vec::<u8>::new();
         let bytes = bytes.unwrap_or(usize::MAX) / 2 * 3;

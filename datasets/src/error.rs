@@ -52,14 +52,14 @@ impl Error {
         self.0.key.as_deref()
     }
 
-    /// Returns the offset in the shard, uncompressed, in bytes: of what is wrong, or else of the first header of the
-    /// sample.
+    /// Returns the offset of the problem in the uncompressed shard, in bytes. If it is not known, returns the offset of
+    /// the sample's first header.
     #[must_use]
     pub fn offset(&self) -> Option<u64> {
         self.0.source.offset().or(self.0.offset)
     }
 
-    /// Returns the error of the sample alone. Its offset is one in the shard.
+    /// Returns the error of `tensorfile`. Its offset counts from the start of the shard.
     #[must_use]
     pub fn as_tensorfile(&self) -> &tensorfile::Error {
         &self.0.source
@@ -70,7 +70,7 @@ impl Error {
         WithoutShard(&self.0)
     }
 
-    /// Returns the error as one of the library, which has no place in a shard: it is in the message.
+    /// Converts the error into one of `tensorfile`. The place in the shard becomes part of the message.
     pub(crate) fn into_tensorfile(self) -> tensorfile::Error {
         match self.kind() {
             ErrorKind::Malformed { .. } if self.0.offset.is_some() => {
@@ -80,7 +80,7 @@ impl Error {
         }
     }
 
-    /// An error about the file at a path or URL, which the message may begin with.
+    /// Returns an error about the file at a path or URL. The message may begin with it already.
     pub(crate) fn with_path(error: tensorfile::Error, path: &Path) -> Self {
         let path = path.to_string_lossy();
         let bare = match error.kind() {
@@ -94,7 +94,7 @@ impl Error {
         bare.in_shard(&path)
     }
 
-    /// Returns whether there is a file that was not to be replaced.
+    /// Returns whether the reason is an existing file that must not be replaced.
     pub(crate) fn is_existing(&self) -> bool {
         matches!(self.kind(), ErrorKind::Io(io) if io.kind() == std::io::ErrorKind::AlreadyExists)
     }
@@ -175,7 +175,7 @@ impl fmt::Display for WithoutShard<'_> {
 }
 
 impl fmt::Debug for Error {
-    /// Prints the message, because `unwrap`, and a `main` that returns the error, print `{:?}`.
+    /// Prints the message, because `{:?}` is what users see of `unwrap` and of a `main` that returns the error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -183,7 +183,7 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // The message of the error is in the message of this one.
+        // Our message contains the inner error's, so the source is the inner error's source.
         std::error::Error::source(&self.0.source)
     }
 }

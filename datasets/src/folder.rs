@@ -13,17 +13,17 @@ use crate::error::{Error, Result};
 use crate::shard::{Bytes, pass_padding};
 use crate::writer::ShardWriter;
 
-/// What was packed into shards.
+/// Counts of a packed folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Packed {
     /// The number of samples.
     pub samples: u64,
-    /// The files that belong to no sample: those without an extension, and hidden ones.
+    /// Files that belong to no sample: without an extension, or hidden.
     pub left_out: Vec<PathBuf>,
 }
 
-/// Writes the files of a folder, and of the folders in it, as samples, sorted by their paths. Links are not followed.
+/// Writes all files of a folder, and of the folders in it, as samples sorted by path. Links are not followed.
 ///
 /// ```
 /// use tensorfile_datasets::{ShardWriter, pack, unpack};
@@ -49,7 +49,7 @@ pub fn pack(folder: &Path, writer: &mut ShardWriter) -> Result<Packed> {
     let (mut packed, mut paths) = (Packed::default(), Vec::new());
     list(folder, "", &mut paths)?;
     paths.sort();
-    // Files of one key are next to each other then: `a.x` and `a.y` have no other key between them.
+    // Sorting brings the files of one key together: no other key sorts between `a.x` and `a.y`.
     let mut files = Vec::new();
     for path in paths {
         match split(&path) {
@@ -93,26 +93,26 @@ fn in_path(path: &Path, error: &io::Error) -> Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display())).into()
 }
 
-/// What was unpacked from a shard.
+/// Counts and warnings of an unpacked shard.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Unpacked {
     /// The number of files.
     pub files: u64,
-    /// Files left out, such as hard links, and what is wrong with the end of the shard, as of
+    /// Warnings about files left out, such as hard links, and about the end of the shard, as in
     /// [`Shard::warnings`](crate::Shard::warnings).
     pub warnings: Vec<Warning>,
 }
 
-/// Writes the files of a shard to a folder. Existing files are replaced, each when it is complete.
+/// Writes the files of a shard to a folder. Once complete, each file replaces an existing one.
 ///
-/// Only files are written. Folders without files and symbolic links are left out; so are files that samples cannot have,
-/// such as hard links, devices and sparse files, each with a warning. All modes are those of new files.
+/// Only plain files are written, with the mode of new files. Empty folders and symbolic links are left out. Files that
+/// a sample cannot have, such as hard links, devices and sparse files, are left out with a warning.
 ///
 /// # Errors
 ///
-/// As [`Shard::open`](crate::Shard::open), [`ErrorKind::Malformed`] for a name that leaves the folder, before anything else of
-/// that file is done, and [`ErrorKind::Io`] if a file cannot be written.
+/// As [`Shard::open`](crate::Shard::open). [`ErrorKind::Malformed`] if a name leads out of the folder; it is checked
+/// before its file is created. [`ErrorKind::Io`] if a file cannot be written.
 pub fn unpack(location: &str, folder: &Path) -> Result<Unpacked> {
     let in_shard = |error: Error| error.in_shard(location);
     let mut reader = Bytes::open(location, &Limits::default()).map_err(in_shard)?.into_reader();
@@ -149,11 +149,11 @@ pub fn unpack(location: &str, folder: &Path) -> Result<Unpacked> {
     }
 }
 
-/// Returns the path of a file, which lies in the folder.
+/// Returns the path of a file, or an error if it would not lie in the folder.
 fn target(folder: &Path, path: &str) -> Result<PathBuf> {
     let refuse = |why: &str| Err(Error::malformed(format!("the name `{}` {why}", path.escape_debug())));
     let mut target = folder.to_owned();
-    // On Windows, these have a meaning.
+    // These characters have a meaning on Windows.
     if path.contains(['\\', ':']) && cfg!(windows) {
         return refuse("is not one of a file on this system");
     }
@@ -182,7 +182,7 @@ fn write(target: &Path, data: &mut io::Take<&mut ShardRead>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the data of a member, which may end early.
+/// Writes the data of a member. An archive that ends early is an error.
 fn copy(data: &mut io::Take<&mut ShardRead>, out: &mut dyn io::Write) -> tensorfile::Result<()> {
     let size = data.limit();
     let copied = io::copy(data, out).map_err(|error| Error::from(error).into_tensorfile())?;

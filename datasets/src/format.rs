@@ -18,8 +18,9 @@ use crate::error::Error;
 use crate::locations::is_named_shard;
 use crate::role::{Kind, Member, may_clash, name_members, repeated, tensor_name, text};
 
-/// Shards as a format that is read: the tensors of all samples, each named by the key, a dot, and its
-/// [name](crate::Sample#names) in the sample. A sample or a file that cannot be read is left out, with a warning.
+/// A read-only format that shows a shard as one file with the tensors of all samples. A tensor is called `KEY.NAME`,
+/// with its [name](crate::Sample#names) in the sample. Samples and files that cannot be read are left out, with a
+/// warning.
 ///
 /// ```
 /// use ndarray::array;
@@ -53,15 +54,16 @@ pub static TAR: Format = {
     .with_metadata(metadata)
 };
 
-/// Returns whether a file begins as a shard: as a tar archive, or a compressed file. It takes the first 512 bytes.
+/// Returns whether a file begins like a shard: a tar archive, or a compressed file. Pass the first 512 bytes.
 #[must_use]
 pub fn is_shard(begin: &[u8]) -> bool {
     is_archive(begin) || is_compressed(begin)
 }
 
-/// Returns whether a file is a shard, by its path and its first 512 bytes: a tar archive, and not a checkpoint that PyTorch wrote
-/// before 0.1.10; or a compressed file or blocks of zeros, which is an archive without files, if it is called `.tar`, `.tar.gz`,
-/// `.tgz` or `.tar.zst`.
+/// Returns whether a file is a shard, by its path and its first 512 bytes.
+///
+/// A tar archive is one, unless PyTorch before 0.1.10 wrote it as a checkpoint. With the extension `.tar`, `.tar.gz`,
+/// `.tgz` or `.tar.zst`, so is a compressed file, and a file of zeros, which is an archive without files.
 ///
 /// ```
 /// use tensorfile_datasets::is_shard_at;
@@ -79,7 +81,7 @@ pub fn is_shard_at(location: &str, begin: &[u8]) -> bool {
 }
 
 fn is_archive(begin: &[u8]) -> bool {
-    // The oldest archives have no magic.
+    // The oldest archives have no magic number.
     begin.get(257..262) == Some(b"ustar") || begin.get(..512).is_some_and(is_header)
 }
 
@@ -100,7 +102,7 @@ impl IndexReader for Reader {
             for member in members {
                 let range = member.range.clone();
                 match member.kind() {
-                    // They are decompressed by `open`.
+                    // `open` decompresses these files.
                     Kind::Text => {}
                     _ if member.is_gzip() => push_blob(index, &full(&member.extension), range)?,
                     Kind::Tensors(format) => {
@@ -135,7 +137,7 @@ fn push_blob(index: &mut Index, name: &str, range: Range<u64>) -> tensorfile::Re
     index.push(Some(name), TensorInfo::blob(len), range)
 }
 
-/// Returns whether a tensor in a file of a sample has the name of another file or tensor of it.
+/// Returns whether a tensor in a file has the name of another file or tensor of the sample.
 fn has_clash(file: &mut dyn ReadAt, members: &[Member], limits: &Limits) -> bool {
     if !may_clash(members) {
         return false;
@@ -143,7 +145,7 @@ fn has_clash(file: &mut dyn ReadAt, members: &[Member], limits: &Limits) -> bool
     let mut names: Vec<String> = members.iter().map(|member| member.name().to_owned()).collect();
     for member in members {
         if let (Kind::Tensors(format), false) = (member.kind(), member.is_gzip()) {
-            // One that cannot be read has no names.
+            // A file that cannot be read has no names.
             let _ = Index::default().push_file(format, file, member.range.clone(), limits, &mut |count, _, inner| {
                 let name = tensor_name(member, false, format, count, inner);
                 if name != member.name() {
@@ -156,7 +158,7 @@ fn has_clash(file: &mut dyn ReadAt, members: &[Member], limits: &Limits) -> bool
     repeated(names.iter().map(String::as_str).collect()).is_some()
 }
 
-/// The warnings of files and samples that are left out.
+/// The warnings about files and samples left out.
 #[derive(Default)]
 struct LeftOut {
     warnings: Vec<Warning>,
@@ -165,7 +167,7 @@ struct LeftOut {
 
 impl LeftOut {
     fn add(&mut self, kind: WarningKind, text: String) {
-        /// The most warnings. The last one counts the others.
+        /// The most warnings about single files. One more counts the rest.
         const MOST: usize = 100;
 
         self.count += 1;
@@ -174,7 +176,8 @@ impl LeftOut {
         }
     }
 
-    /// Adds a file of tensors that cannot be read, unless a limit is the reason, or the disk or a server.
+    /// Adds a warning about a file of tensors that cannot be read. A limit, the disk or a server as the reason is an
+    /// error.
     fn add_file(&mut self, key: &str, member: &Member, error: tensorfile::Error) -> tensorfile::Result<()> {
         if error.category() != Category::File {
             return Err(error);
@@ -196,7 +199,7 @@ impl LeftOut {
 
 /// Reads the files of text.
 fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMetadata> {
-    /// The most bytes of all of them.
+    /// The most bytes of all texts together.
     const MOST: u64 = 1 << 30;
 
     let (mut metadata, limit) = (FileMetadata::default(), limits.memory.unwrap_or(MOST).min(MOST));
@@ -238,7 +241,7 @@ fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> tensorfile::Result<FileMe
     Ok(metadata)
 }
 
-/// The files of a sample, with their names. A broken one has none.
+/// The files of a sample, with their names. A broken sample has no files.
 #[derive(Default)]
 struct NamedFiles {
     key: String,
@@ -249,7 +252,7 @@ struct NamedFiles {
 /// A closure called with the file and a sample.
 type EachSample<'x> = &'x mut dyn FnMut(&mut dyn ReadAt, &NamedFiles) -> tensorfile::Result<()>;
 
-/// Calls `each` with all samples. Returns what is wrong with the end of the archive.
+/// Calls `each` with all samples. Returns a warning if something is wrong with the end of the archive.
 fn each_sample(file: &mut dyn ReadAt, limits: &Limits, each: EachSample<'_>) -> tensorfile::Result<Option<String>> {
     let Some(len) = file.file_len() else {
         let (what, instead) = ("read a shard from a stream".to_owned(), "hold the stream".to_owned());

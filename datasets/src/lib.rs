@@ -1,8 +1,8 @@
 //! WebDataset shards as typed samples: tar archives of tensor files, labels and text.
 //!
-//! A shard holds the files of many samples: `0001.image.ten`, `0001.label.cls`, `0002.image.ten`, …. [`Shards`] iterates over
-//! the samples of shards, and [`Sample::load`] fills a struct with `#[derive(TensorFile)]`. [`ShardWriter`] writes shards
-//! that webdataset, GNU tar and NVIDIA DALI read.
+//! A shard holds the files of many samples: `0001.image.ten`, `0001.label.cls`, `0002.image.ten`, …. Iterate over the
+//! samples with [`Shards`], and fill a struct with `#[derive(TensorFile)]` by [`Sample::load`]. With [`ShardWriter`]
+//! you write shards that webdataset, GNU tar and NVIDIA DALI read.
 //!
 //! ```
 //! use ndarray::{Array2, array};
@@ -30,10 +30,14 @@
 //!
 //! # Limits
 //!
-//! Shards may come from anybody. Headers before a file are at most 1 MiB, a shard has at most [`Limits::tensors`] samples,
-//! a sample of a stream is at most [`Limits::held`] bytes, and so are those in the buffer of a [`Shuffle`] or a [`Batch`]
-//! together. What the tensors of a sample take beyond that is bounded by [`Limits::memory`] and [`Limits::shared`]. A broken
-//! file is an [`Error`] with shard, key and offset. Nothing in a shard is ever run.
+//! You can read shards that you do not trust. If one exceeds a limit, you get an error:
+//!
+//! - The headers before a file have at most 1 MiB, and a shard at most [`Limits::tensors`] samples.
+//! - A sample of a stream has at most [`Limits::held`] bytes. So do all samples of streams in the buffer of a
+//!   [`Shuffle`] or in a [`Batch`] together.
+//! - [`Limits::memory`] and [`Limits::shared`] bound the memory that the tensors of a sample take besides.
+//!
+//! A broken file is an [`Error`] with shard, key and offset. Nothing in a shard is ever run.
 //!
 //! [`Limits::held`]: tensorfile::Limits::held
 //! [`Limits::memory`]: tensorfile::Limits::memory

@@ -28,16 +28,16 @@ use crate::sample::Sample;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Loader<T> {
-    /// Of each thread, in turn.
+    /// The channels from the threads, which are received from in turn.
     results: Vec<Receiver<Done<T>>>,
     threads: Vec<JoinHandle<()>>,
     next: usize,
-    /// The last known state, and what was returned since.
+    /// The last known state, and the number of samples returned since.
     state: State,
     is_ended: bool,
 }
 
-/// A sample for a thread, and the state of the samples after it, if it is sent along.
+/// A sample for a thread, and the state after it, unless large states are sent less often.
 struct Job {
     sample: Result<Sample>,
     state: Option<State>,
@@ -55,11 +55,11 @@ const AHEAD: usize = 8;
 const BETWEEN_STATES: u64 = 256;
 
 impl<T: Send + 'static> Loader<T> {
-    /// Calls `load` for each sample, in some threads, and reads samples in one more. It is called for no more than a few
-    /// samples per thread before they are asked for.
+    /// Calls `load` for each sample, in `threads` threads, while one more thread reads samples. Each thread runs at
+    /// most a few samples ahead of your iteration.
     ///
-    /// An error of `load` is an item, after which others follow: [`OnError`](crate::OnError) is about samples that cannot be
-    /// read.
+    /// An error of `load` is an item, and the iteration goes on after it. [`OnError`](crate::OnError) is about samples
+    /// that cannot be read.
     pub fn new<I, F>(samples: I, threads: usize, load: F) -> Self
     where
         I: Resume + Send + 'static,
@@ -86,7 +86,8 @@ impl<T: Send + 'static> Loader<T> {
         Self { results, threads: handles, next: 0, state, is_ended: false }
     }
 
-    /// Returns the state after the last value that was returned, to [resume](Resume::resume) the samples of another loader.
+    /// Returns the state after the last value that was returned, to [resume](Resume::resume) the samples of another
+    /// loader.
     #[must_use]
     pub fn state(&self) -> State {
         self.state.clone()
@@ -137,7 +138,7 @@ impl<T> Iterator for Loader<T> {
 }
 
 impl<T> Drop for Loader<T> {
-    /// Ends the threads. A panic of theirs is reported by [`next`](Iterator::next).
+    /// Ends the threads. [`next`](Iterator::next) reports their panics.
     fn drop(&mut self) {
         self.results.clear();
         for thread in self.threads.drain(..) {

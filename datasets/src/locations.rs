@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 /// The most locations of one pattern.
 const MOST: usize = 1 << 22;
 
-/// Returns the locations that a pattern stands for, in order.
+/// Returns the paths and URLs that match a pattern, in order.
 ///
-/// `{000..123}` counts, with as many digits as its first number; `{a,b}` lists; both may repeat and nest. `*`, `?`, `[…]` and
-/// `**` match files, whose paths are sorted. `-` is standard input. An existing path stands for itself.
+/// `{000..123}` counts, with as many digits as its first number, and `{a,b}` lists. You can repeat and nest both. `*`,
+/// `?`, `[…]` and `**` match files, sorted by path. `-` is standard input. A path that exists is not a pattern.
 ///
 /// ```
 /// use tensorfile_datasets::locations;
@@ -59,7 +59,7 @@ pub fn locations(pattern: &str) -> Result<Vec<String>> {
 
 /// Returns whether a path or a URL has the name of a shard.
 pub(crate) fn is_named_shard(location: &str) -> bool {
-    // The query of a URL is not part of the name: it may be a signature.
+    // The query of a URL, often a signature, is not part of the name.
     let is_url = shown_url(location).is_some();
     let name = location.split(['?', '#']).next().filter(|_| is_url).unwrap_or(location).to_ascii_lowercase();
     [".tar", ".tar.gz", ".tar.zst", ".tgz"].iter().any(|end| name.ends_with(end))
@@ -86,7 +86,7 @@ fn expand(pattern: &str, begin: &mut String, found: &mut Vec<String>) -> Result<
     let len = begin.len();
     begin.push_str(before);
     let mut each = |choice: &str| -> Result<()> {
-        // A choice may have braces.
+        // A choice may itself contain braces.
         let mut choices = Vec::new();
         expand(choice, &mut String::new(), &mut choices)?;
         for choice in choices {
@@ -113,7 +113,7 @@ fn expand(pattern: &str, begin: &mut String, found: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// Returns the range of the first pair of braces that is a list or a range: others are ordinary characters.
+/// Returns the range of the first pair of braces around a list or a range. Other braces are ordinary characters.
 fn braces(pattern: &str) -> Option<(usize, usize)> {
     pattern.match_indices('{').find_map(|(start, _)| {
         let mut depth = 0;
@@ -126,7 +126,7 @@ fn braces(pattern: &str) -> Option<(usize, usize)> {
     })
 }
 
-/// Parses `first..last`. Returns the width too.
+/// Parses `first..last`, and returns both and the number of digits.
 fn numbers(inner: &str) -> Option<(u64, u64, usize)> {
     let (first, last) = inner.split_once("..")?;
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?;

@@ -15,8 +15,10 @@ use crate::role::{Kind, Role};
 use crate::shard::Bytes;
 use crate::writer::append;
 
-/// Opens a shard as one file, in the format [`TAR`]: a path, a URL, or `-` for standard input. A compressed shard and a stream
-/// are held in memory, up to [`Limits::held`], and so is a shard with compressed files, such as `0001.json.gz`.
+/// Opens a shard as one file, in the format [`TAR`]. Pass a path, a URL, or `-` for standard input.
+///
+/// Compressed shards, streams, and shards with compressed files such as `0001.json.gz` are held in memory, up to
+/// [`Limits::held`].
 ///
 /// # Errors
 ///
@@ -78,7 +80,7 @@ fn check(found: u64, limit: u64) -> tensorfile::Result<()> {
     Ok(())
 }
 
-/// Returns whether a shard has compressed files of tensors or numbers. They are blobs.
+/// Returns whether a shard has compressed files of tensors or numbers, which would be blobs without decompression.
 fn has_gzip(file: &File) -> bool {
     file.tensors().any(|tensor| {
         let name = tensor.name();
@@ -86,13 +88,13 @@ fn has_gzip(file: &File) -> bool {
     })
 }
 
-/// Returns whether a file with an extension has compressed tensors or a number. Text is metadata, and found as it is.
+/// Returns whether a file with this extension has compressed tensors or a number. Text is metadata, and read elsewhere.
 fn is_decompressed(extension: &str) -> bool {
     let role = Role::of(extension);
     role.is_gzip && !matches!(role.kind, Kind::Text)
 }
 
-/// Returns an archive with its compressed files decompressed. Everything else is the same, byte by byte.
+/// Decompresses the compressed files of an archive. All other bytes stay the same.
 fn decompress(archive: &[u8], limits: &Limits) -> tensorfile::Result<Vec<u8>> {
     let mut paths = HashSet::new();
     each(archive, &mut |head, _| {
@@ -116,7 +118,7 @@ fn decompress(archive: &[u8], limits: &Limits) -> tensorfile::Result<Vec<u8>> {
         let end = start + usize::try_from(head.size).expect("the data is in memory");
         let read = MultiGzDecoder::new(&bytes[start..end]).take(left.saturating_add(1)).read_to_end(&mut data);
         if let Err(error) = read {
-            // It is left out with a warning, as other files are that cannot be read.
+            // The file is left out with a warning, as all files are that cannot be read.
             if error.kind() == io::ErrorKind::OutOfMemory {
                 return Err(error.into());
             }
@@ -132,7 +134,7 @@ fn decompress(archive: &[u8], limits: &Limits) -> tensorfile::Result<Vec<u8>> {
     Ok(found)
 }
 
-/// Calls `each` with the headers of all members, and the bytes of all of them. Returns the offset of the end.
+/// Calls `each` with every member: its headers, and all its bytes. Returns the offset of the end.
 fn each(archive: &[u8], each: &mut dyn FnMut(&Head, &[u8]) -> tensorfile::Result<()>) -> tensorfile::Result<usize> {
     let mut offset = 0;
     loop {
@@ -140,7 +142,7 @@ fn each(archive: &[u8], each: &mut dyn FnMut(&Head, &[u8]) -> tensorfile::Result
         let Next::Member(head) = found.map_err(Error::into_tensorfile)? else { return Ok(offset) };
         let end = head.total().and_then(|total| offset.checked_add(usize::try_from(total).ok()?));
         let bytes = end.and_then(|end| archive.get(offset..end));
-        // The index was read before.
+        // The index was read without an error before.
         let bytes = bytes.expect("all of a member is in the archive");
         each(&head, bytes)?;
         offset += bytes.len();

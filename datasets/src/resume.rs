@@ -1,4 +1,4 @@
-//! Iterators over samples that can stop and go on in another process.
+//! Iterators over samples that you can stop and resume, in another process too.
 
 use serde::{Deserialize, Serialize};
 use tensorfile::ErrorKind;
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::sample::Sample;
 use crate::shards::{Position, Shards};
 
-/// The state of an iterator over samples, for serde: JSON, or any other format.
+/// The state of an iterator over samples. Store it as JSON or in any other serde format.
 ///
 /// ```
 /// use tensorfile_datasets::{Resume, ShardWriter, Shards, State};
@@ -35,7 +35,7 @@ use crate::shards::{Position, Shards};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct State {
-    /// The place after the last sample that was read.
+    /// The place after the last sample read.
     pub position: Position,
     /// The places of the samples in the buffer of a shuffle.
     #[serde(default)]
@@ -43,24 +43,24 @@ pub struct State {
     /// The state of the random numbers of a shuffle.
     #[serde(default)]
     pub random: Option<u64>,
-    /// The number of samples after the state that were returned too.
+    /// The number of samples returned after the rest of this state was taken.
     #[serde(default)]
     pub returned: u64,
 }
 
-/// An iterator over samples whose [`State`] can be kept.
+/// An iterator over samples that you can resume after a [`State`].
 pub trait Resume: Iterator<Item = Result<Sample>> {
-    /// Returns the state after the last sample that was returned.
+    /// Returns the state after the last returned sample.
     fn state(&self) -> State;
 
-    /// Goes on after a state of an iterator that was made in the same way.
+    /// Resumes after a state. Make this iterator in the same way as the one that returned the state.
     ///
-    /// Shards with samples of the state are read again up to these samples, which are not decoded.
+    /// Shards with samples of the state are read again up to these samples. Nothing before is decoded.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`] if the state is one of other shards, or is one of a shuffle and these are not shuffled, or the
-    /// other way round; and errors of reading them.
+    /// [`ErrorKind::Message`] if the state belongs to other shards, or if only one of the two iterators is shuffled;
+    /// and errors of reading the shards.
     fn resume(&mut self, state: &State) -> Result<()>;
 
     /// Returns whether [`state`](Self::state) is as small as a position.
@@ -86,7 +86,7 @@ impl Resume for Shards {
     }
 }
 
-/// Passes over samples that were returned before.
+/// Skips samples that were returned before.
 pub(crate) fn skip(samples: &mut dyn Resume, returned: u64) -> Result<()> {
     for _ in 0..returned {
         samples.next().transpose()?;

@@ -1,11 +1,11 @@
-//! What the files of a sample are, and their names in a struct, by their extensions.
+//! Kinds of the files of a sample, and their names in a struct. Both follow from the extensions.
 
 use std::ops::Range;
 
 use hashbrown::HashMap;
 use tensorfile::{ErrorKind, FORMATS, Format};
 
-/// What a file is, by its extension.
+/// The kind of a file, by its extension.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Tensors(&'static Format),
@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Blob,
 }
 
-/// What a file is, and its name if no other file of the sample has it.
+/// The kind of a file, and its name unless another file of the sample has that name.
 #[derive(Debug)]
 pub(crate) struct Role<'e> {
     pub(crate) kind: Kind,
@@ -60,7 +60,7 @@ pub struct Member {
     pub extension: String,
     /// The range of its bytes in the shard, uncompressed.
     pub range: Range<u64>,
-    /// The name is the beginning of the extension.
+    /// The length of the name, which is the beginning of the extension.
     name_len: usize,
 }
 
@@ -70,13 +70,14 @@ impl Member {
         Self { extension, range, name_len }
     }
 
-    /// Returns the [name](crate::Sample#names) in a struct: of a file with several tensors, what comes before their names.
+    /// Returns the [name](crate::Sample#names) in a struct. In a file with several tensors, it is the prefix of their
+    /// names.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.extension[..self.name_len]
     }
 
-    /// Returns whether the file is text that is JSON, by its extension.
+    /// Returns whether the file is JSON, by its extension.
     #[must_use]
     pub fn is_json(&self) -> bool {
         let extension = self.extension.strip_suffix(".gz").unwrap_or(&self.extension);
@@ -92,14 +93,15 @@ impl Member {
     }
 }
 
-/// What is known of a sample besides its files: their names are not these.
+/// Names reserved for facts about a sample. No file can have them.
 pub(crate) const RESERVED: &[&str] = &["__key__", "__url__", "__split__"];
 
-/// Names the files of a sample: a name that another file has, as its name or as its extension, is replaced by the extension.
+/// Names the files of a sample. If another file has the same name, or has it as its extension, the name becomes the
+/// whole extension.
 ///
 /// # Errors
 ///
-/// The reason that the sample has no names.
+/// The reason why the files cannot be named.
 pub(crate) fn name_members(members: &mut [Member]) -> Result<(), String> {
     let shared = shared_names(members);
     for (member, is_shared) in members.iter_mut().zip(shared) {
@@ -113,9 +115,9 @@ pub(crate) fn name_members(members: &mut [Member]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns for each file whether its name is that of another file, or reserved.
+/// Returns for each file whether its name is reserved or belongs to another file too.
 fn shared_names(members: &[Member]) -> Vec<bool> {
-    /// Comparing so few is faster than hashing them.
+    /// Up to this many names, comparing is faster than hashing.
     const FEW: usize = 16;
 
     let is_reserved = |member: &Member| RESERVED.contains(&member.name());
@@ -139,7 +141,7 @@ fn shared_names(members: &[Member]) -> Vec<bool> {
 
 /// Returns whether a tensor of a file may have the name of another file, or of a tensor in it.
 pub(crate) fn may_clash(members: &[Member]) -> bool {
-    /// Of more, all names are compared.
+    /// With more tensors than this, the names are read and compared.
     const MANY: usize = 64;
 
     let is_below =
@@ -148,10 +150,9 @@ pub(crate) fn may_clash(members: &[Member]) -> bool {
     members.len() > MANY || members.iter().any(|file| has_others_below(file) && matches!(file.kind(), Kind::Tensors(_)))
 }
 
-/// Returns the name of a tensor of a file of a sample, which has `count` of them. With `is_full`, names in the file come after
-/// its extension.
+/// Returns the name of a tensor in a file with `count` tensors. With `is_full`, the prefix is the whole extension.
 pub(crate) fn tensor_name(member: &Member, is_full: bool, format: &Format, count: usize, inner: &str) -> String {
-    /// Files of these formats mostly have one tensor.
+    /// Files of these formats usually have one tensor.
     const SINGLE: &[&str] = &["btf", "npy", "ten"];
 
     if count == 1 && SINGLE.contains(&format.name) {
@@ -160,7 +161,7 @@ pub(crate) fn tensor_name(member: &Member, is_full: bool, format: &Format, count
     format!("{}.{inner}", if is_full { &member.extension } else { member.name() })
 }
 
-/// Returns a name that is there twice.
+/// Returns a name that occurs twice.
 pub(crate) fn repeated(mut names: Vec<&str>) -> Option<&str> {
     names.sort_unstable();
     names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])

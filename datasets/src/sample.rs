@@ -1,4 +1,4 @@
-//! One sample: the files of a shard that have one key.
+//! One sample: the files of a shard with the same key.
 
 use std::io::Read as _;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::role::{Kind, may_clash, repeated, tensor_name, text};
 
 pub use crate::role::Member;
 
-/// A sample of a shard: the files with one key, next to each other.
+/// A sample of a shard: files next to each other with the same key.
 ///
 /// ```
 /// use ndarray::{Array1, Array2, array};
@@ -49,8 +49,8 @@ pub use crate::role::Member;
 ///
 /// # Names
 ///
-/// Files of a sample are told apart by their extension: all after the first dot of the base name, in lower case. It decides
-/// what they are.
+/// The extension of a file decides its kind and its name. It is everything after the first dot of the base name, in
+/// lower case.
 ///
 /// | Extension | In a struct |
 /// | --- | --- |
@@ -60,14 +60,15 @@ pub use crate::role::Member;
 /// | `x.txt`, `x.text`, `x.transcript`, `x.json`, `x.jsn` | `x`, an entry of metadata: a field with `#[tensor(metadata)]` |
 /// | any other, such as `jpg` or `x.jpg` | the extension, a [`Blob`](tensorfile::Blob) |
 ///
-/// Without an `x`, the extension itself takes its place: `0001.cls` is the field `cls`. `.tenbin` and `.tb` mean `.ten`. A
-/// `.pt` is decoded and never run; `.pickle` and `.pyd` are blobs. A file of these kinds that ends in `.gz`, as `x.json.gz`, is
-/// decompressed.
+/// If there is no `x`, the extension is the name: `0001.cls` is the field `cls`. `.tenbin` and `.tb` mean `.ten`. A
+/// `.pt` is decoded and never run; `.pickle` and `.pyd` are blobs. With `.gz` appended, as in `x.json.gz`, these files
+/// are decompressed.
 ///
-/// If a name is also that of another file of the sample, or the extension of one, the extension is the name: `0001.x.npy` and
-/// `0001.x.json` are `x.npy` and `x.json`, and `0001.jpg` and `0001.jpg.cls` are `jpg` and `jpg.cls`. So no file hides
-/// another. If a tensor in a file has the name of something else all the same, tensors in files come after the extension of
-/// their file: `x.npz.y` instead of `x.y`. `__key__`, `__url__` and `__split__` are not names.
+/// No file hides another. If two files would have the same name, or one the extension of the other, both are called by
+/// their whole extension: `0001.x.npy` and `0001.x.json` are `x.npy` and `x.json`, and `0001.jpg` and `0001.jpg.cls`
+/// are `jpg` and `jpg.cls`. If a tensor in a file still has the name of something else, the names of such tensors begin
+/// with the extension of their file: `x.npz.y` instead of `x.y`. No file can be called `__key__`, `__url__` or
+/// `__split__`.
 #[derive(Debug, Clone)]
 pub struct Sample {
     /// The path of its files up to the first dot of the base name.
@@ -75,7 +76,7 @@ pub struct Sample {
     /// Its files, in the order of the shard.
     pub members: Vec<Member>,
     pub(crate) source: Arc<Source>,
-    /// The bytes with the files: the mapped shard, or the bytes of this sample in a stream.
+    /// The container of the files: the mapped shard, or this sample's bytes of a stream.
     pub(crate) container: Container,
     /// The offset of the container in the shard.
     pub(crate) start: u64,
@@ -83,28 +84,28 @@ pub struct Sample {
     pub(crate) held: u64,
     /// The offset of the first header in the shard.
     pub(crate) header: u64,
-    /// The offset of the next header after this sample in the shard.
+    /// The offset in the shard of the next header after this sample.
     pub(crate) end: u64,
-    /// Whether tensors in files come after the extensions of these, whatever else has their names.
+    /// Whether the names of tensors in files always begin with the whole extension of their file.
     pub(crate) is_full: bool,
-    /// The files, if some are compressed.
+    /// The decompressed files, if some are compressed.
     pub(crate) decompressed: OnceLock<Decompressed>,
 }
 
-/// The bytes of a sample, and after them those of its compressed files.
+/// The bytes of a sample, followed by the decompressed bytes of its compressed files.
 #[derive(Debug, Clone)]
 pub(crate) struct Decompressed {
     container: Container,
-    /// The ranges of all files in it.
+    /// The range of each file in these bytes.
     ranges: Vec<Range<u64>>,
 }
 
-/// The shard of samples.
+/// The shard that samples belong to.
 #[derive(Debug)]
 pub(crate) struct Source {
     /// The path, or the URL without secrets.
     pub(crate) shard: String,
-    /// The path or URL to open it.
+    /// The path or URL to open the shard with.
     pub(crate) location: Arc<str>,
     pub(crate) limits: Limits,
 }
@@ -122,11 +123,11 @@ impl Sample {
         self.header..self.end
     }
 
-    /// Returns the bytes of the file with an extension. Those of `x.json.gz` are compressed.
+    /// Returns the bytes of the file with an extension. They are not decompressed, such as for `x.json.gz`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Missing`] if there is none.
+    /// [`ErrorKind::Missing`] if there is no such file.
     pub fn bytes(&self, extension: &str) -> Result<&[u8]> {
         Ok(self.member_bytes(&self.members[self.find(extension)?]))
     }
@@ -156,10 +157,10 @@ impl Sample {
     ///
     /// # Errors
     ///
-    /// As [`bytes`](Self::bytes), and [`ErrorKind::Malformed`] if it is not UTF-8.
+    /// As [`bytes`](Self::bytes), and [`ErrorKind::Malformed`] if the text is not UTF-8.
     pub fn text(&self, extension: &str) -> Result<String> {
         let file = self.find(extension)?;
-        // Mapped bytes are checked after they are copied.
+        // Mapped bytes could change between the check and the copy, so the copy is checked.
         self.plain_bytes(file).and_then(|bytes| text(extension, bytes)).map_err(|error| self.place(error))
     }
 
@@ -192,7 +193,7 @@ impl Sample {
         })
     }
 
-    /// Loads the sample into a type, by the names [above](Self#names). Views borrow from the sample.
+    /// Loads the sample into a type, with the names [above](Self#names). Views borrow from the sample.
     ///
     /// ```
     /// use ndarray::{ArrayView1, array};
@@ -219,8 +220,8 @@ impl Sample {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Load`] with all differences if the files do not fit the type, and errors of reading the files. All of
-    /// them name the shard, the key, and an offset.
+    /// [`ErrorKind::Load`] with all differences if the files do not fit the type, and errors of reading the files.
+    /// Every error has the shard, the key, and an offset.
     pub fn load<'s, T: FromTensors<'s>>(&'s self) -> Result<T> {
         self.embedded().and_then(Embedded::load).map_err(|error| self.place(error))
     }
@@ -234,11 +235,11 @@ impl Sample {
         self.embedded().and_then(|embedded| embedded.into_file(&TAR)).map_err(|error| self.place(error))
     }
 
-    /// Returns the metadata: the text of each file that is text or JSON, by its name in a struct.
+    /// Returns the metadata: the content of each text or JSON file, by its name in a struct.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Malformed`] if one is not UTF-8.
+    /// [`ErrorKind::Malformed`] if a file is not UTF-8.
     pub fn metadata(&self) -> Result<Vec<(String, String)>> {
         let texts = self.members.iter().enumerate().filter(|(_, member)| matches!(member.kind(), Kind::Text));
         let texts = texts.map(|(i, member)| Ok((member.name().to_owned(), text(member.name(), self.plain_bytes(i)?)?)));
@@ -258,7 +259,7 @@ impl Sample {
         }
     }
 
-    /// Keeps some files. Tensors keep their names.
+    /// Keeps only some files. Their tensors keep their names.
     pub(crate) fn keep(&mut self, is_full: bool, keeps: &dyn Fn(&Member) -> bool) {
         self.members.retain(keeps);
         (self.is_full, self.decompressed) = (is_full, OnceLock::new());
@@ -274,7 +275,7 @@ impl Sample {
         Ok(self.clashing(&inner).is_some())
     }
 
-    /// Returns a name of a tensor in a file that another file or tensor has too.
+    /// Returns the name of a tensor in a file, if another file or tensor has it too.
     fn clashing<'n>(&'n self, inner: &'n [String]) -> Option<&'n str> {
         let others = self.members.iter().map(Member::name);
         repeated(inner.iter().map(String::as_str).chain(others).collect())
@@ -330,7 +331,7 @@ impl Sample {
         let sample = self.header - self.start..self.end - self.start;
         let place = usize::try_from(sample.start).ok().zip(usize::try_from(sample.end).ok());
         let bytes = self.container.as_bytes().zip(place).map(|(bytes, (start, end))| {
-            // The last bytes of a stream are not held.
+            // The container does not hold the last padding of a stream.
             &bytes[start.min(bytes.len())..end.min(bytes.len())]
         });
         let mut all = bytes.unwrap_or_default().to_vec();
@@ -354,9 +355,9 @@ impl Sample {
         Ok(Some(self.decompressed.get_or_init(|| Decompressed { container: Container::from_bytes(all), ranges })))
     }
 
-    /// Returns the limits for this sample: the container may be a shard, which is longer.
+    /// Returns the limits for this sample. The container may be the whole shard, and limits must not grow with it.
     fn limits(&self) -> Limits {
-        /// The default of [`Limits::shared`], and how many times the length of the file it is at least.
+        /// The default of [`Limits::shared`]: this many bytes, or this many times the file's length if that is more.
         const SHARED: (u64, u64) = (1 << 34, 64);
 
         let mut limits = self.source.limits.clone();
@@ -374,7 +375,7 @@ impl Sample {
     }
 }
 
-/// The error of a compressed file. Its offset is none of the shard.
+/// Converts the error of a compressed file, and drops its offset, which is not one of the shard.
 fn in_gzip(member: &Member, error: &dyn std::fmt::Display) -> tensorfile::Error {
     ErrorKind::Malformed { what: format!("`{}`, decompressed: {error}", member.extension) }.into()
 }

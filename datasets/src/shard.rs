@@ -26,13 +26,13 @@ use crate::sample::{Sample, Source};
 
 /// The samples of one shard, in order.
 ///
-/// Files are grouped as webdataset does: the key of a file is its path up to the first dot of its base name, and files next to
-/// each other with one key are a sample. Names that begin with `__…__`, as `__names__`, hidden files, and files without a dot
-/// are skipped. A repeated file of a sample is an error, and so is a key that comes back after another, with both positions. A
-/// file that cannot be read, such as a hard link, costs its sample.
+/// Files are grouped as by webdataset. The key of a file is its path up to the first dot of its base name, and files
+/// next to each other with the same key are a sample. Hidden files, files without a dot, and names such as `__names__`
+/// are skipped. You get an error for a sample with a repeated file, a file that cannot be read (such as a hard link),
+/// or a key that returns after another key.
 ///
-/// A shard ends at its first block of zeros. [`warnings`](Self::warnings) tells if there is none, as in a shard that is cut, or
-/// if other bytes follow.
+/// A shard ends at its first block of zeros. If it has none, it may be truncated. You find this, and other bytes after
+/// the end, in [`warnings`](Self::warnings).
 ///
 /// ```
 /// use tensorfile_datasets::{Shard, ShardWriter};
@@ -58,31 +58,31 @@ pub struct Shard {
     bytes: Bytes,
     /// The offset of the next header.
     offset: u64,
-    /// Samples whose first header is here or later are left out.
+    /// The end of the range: samples whose first header is here or later are left out.
     end: u64,
-    /// The first file of the next sample. In a stream, its bytes are next.
+    /// The first file of the next sample, whose headers were read. A stream stands at its data.
     ahead: Option<Found>,
-    /// The keys so far, with the offsets of their first headers.
+    /// All keys so far, with the offsets of their first headers.
     keys: HashMap<String, u64>,
     warnings: Vec<Warning>,
-    /// The end of the archive was reached.
+    /// Whether the end of the archive was reached.
     is_at_end: bool,
     is_ended: bool,
 }
 
 pub(crate) enum Bytes {
     Mapped(Container),
-    /// Only headers are read.
+    /// Whether only headers are read.
     Headers(HeaderReader),
     Stream {
         reader: ShardRead,
-        /// The file that is read, unless it is compressed or a stream itself.
+        /// The file, if it is neither compressed nor itself a stream.
         direct: Option<Container>,
-        /// The bytes of the current sample. Headers are zeros.
+        /// The bytes of the current sample, with zeros for headers.
         held: Vec<u8>,
         /// The offset of the first held byte.
         start: u64,
-        /// The number of bytes that the decoder holds too.
+        /// The number of bytes held by the decoder.
         window: Window,
     },
 }
@@ -97,9 +97,9 @@ struct Found {
     refused: Option<String>,
 }
 
-/// What is wrong with a shard.
+/// A problem of a shard.
 pub(crate) enum Broken {
-    /// A sample: the next ones can be read.
+    /// A broken sample, after which others can be read.
     Sample(Error),
     Shard(Error),
 }
@@ -112,14 +112,14 @@ impl From<Broken> for Error {
 }
 
 impl Shard {
-    /// Opens a shard: a path, a URL with the Cargo features `http` and `cloud`, or `-` for standard input.
+    /// Opens a shard. Pass a path, `-` for standard input, or a URL with the Cargo features `http` and `cloud`.
     ///
-    /// A file on disk is mapped, and must not change while it is open. A compressed shard, `gzip` or `zstd`, is a stream, and
-    /// so is one at a URL: a sample of it is held in memory, up to [`Limits::held`].
+    /// A file on disk is mapped, and must not change while it is open. A shard at a URL, or compressed with `gzip` or
+    /// `zstd`, is read as a stream; one sample at a time is held in memory, up to [`Limits::held`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it cannot be opened, and [`ErrorKind::Unsupported`] if it is compressed otherwise.
+    /// [`ErrorKind::Io`] if the shard cannot be opened, and [`ErrorKind::Unsupported`] for other compressions.
     pub fn open(location: &str) -> Result<Self> {
         Self::with_limits(location, Limits::default())
     }
@@ -138,7 +138,7 @@ impl Shard {
         Ok(Self::with_bytes(source, bytes))
     }
 
-    /// A shard that is not compressed, of which only headers are read: its samples have a [range](Sample::range) and no bytes.
+    /// Opens an uncompressed shard to read headers only. Its samples have a [range](Sample::range) but no bytes.
     pub(crate) fn with_headers(location: &str, container: Container) -> Self {
         let shard = shown_url(location).unwrap_or_else(|| location.to_owned());
         let source = Arc::new(Source { shard, location: location.into(), limits: Limits::default() });
@@ -157,14 +157,15 @@ impl Shard {
         matches!(&self.bytes, Bytes::Headers(reader) if reader.is_costly)
     }
 
-    /// Limits reading to the samples that begin in a range of bytes of the uncompressed shard. It starts at a header of a
-    /// [sample](Sample::range), and ends at one or at the end of the shard.
+    /// Limits reading to samples that begin in a range of bytes of the uncompressed shard.
     ///
-    /// Of a mapped shard, and of one at a URL, only this range is read. A compressed one is decompressed up to there.
+    /// The range must start at the first header of a [sample](Sample::range), and end at one or at the end of the
+    /// shard. If the shard is compressed, it is decompressed from its start. Otherwise, nothing before the range is
+    /// read.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if a stream cannot be read up to there.
+    /// [`ErrorKind::Io`] if a stream cannot be read up to the range.
     pub fn with_range(mut self, range: Range<u64>) -> Result<Self> {
         match &mut self.bytes {
             Bytes::Stream { reader, direct: Some(container), .. } => {
@@ -186,7 +187,8 @@ impl Shard {
         &self.source.shard
     }
 
-    /// Returns what is wrong with the shard, after its last sample: it has no end, or other bytes follow.
+    /// Returns warnings about the end of the shard: it is missing, or other bytes follow. Call it after the last
+    /// sample.
     ///
     /// ```
     /// use tensorfile_datasets::{Shard, ShardWriter};
@@ -230,7 +232,7 @@ impl Shard {
         }
     }
 
-    /// Returns the next sample, or what is wrong with it. The outer error is one of the shard.
+    /// Returns the next sample or its error. The outer error is about the whole shard.
     fn read_sample(&mut self) -> Result<Option<Result<Sample>>> {
         let first = match self.ahead.take() {
             Some(first) => first,
@@ -278,7 +280,7 @@ impl Shard {
         Ok(Some(broken.map_or(Ok(sample), Err)))
     }
 
-    /// Looks at what follows the last sample, if it is the end of the archive.
+    /// Looks for bytes after the last sample, if the archive ends there.
     fn finish(&mut self) -> Result<()> {
         let end = self.offset;
         if self.is_at_end && self.bytes.goes_on(end).map_err(|error| error.at(end))? {
@@ -287,7 +289,7 @@ impl Shard {
         Ok(())
     }
 
-    /// Adds a key. Returns the error for one that is known.
+    /// Adds a key, or returns an error if there is such a key already.
     fn check_key(&mut self, key: &str, header: u64) -> Result<Option<Error>> {
         let (found, limit) = (self.keys.len() as u64 + 1, self.source.limits.tensors);
         if found > limit {
@@ -305,9 +307,10 @@ impl Shard {
         })
     }
 
-    /// Returns the next file of a sample. In a stream, its bytes are to be [taken](Bytes::take) next.
+    /// Returns the next file of a sample. The caller must [take](Bytes::take) its bytes next, because a stream stands
+    /// there.
     fn next_file(&mut self) -> Result<Option<Found>> {
-        // Samples of a range end before the archive does.
+        // The end of the range may be before the end of the archive.
         while self.offset < self.end && !self.is_at_end {
             let header = self.offset;
             let head = match self.bytes.head(header).map_err(|error| error.at(header))? {
@@ -341,7 +344,7 @@ impl Shard {
 impl Iterator for Shard {
     type Item = Result<Sample>;
 
-    /// Returns the next sample. After an error of the sample, the iterator goes on with the next one.
+    /// Returns the next sample. After the error of a sample, the iterator continues with the next one.
     fn next(&mut self) -> Option<Self::Item> {
         self.next_sample().map(|sample| sample.map_err(Error::from))
     }
@@ -388,7 +391,7 @@ impl Bytes {
         }
     }
 
-    /// Reads the headers at an offset, where a stream stands.
+    /// Reads the headers at an offset. A stream stands there already.
     fn head(&mut self, offset: u64) -> Result<Next> {
         let (found, left) = match self {
             Self::Mapped(container) => {
@@ -408,7 +411,7 @@ impl Bytes {
         Ok(found)
     }
 
-    /// Passes over the data of an entry.
+    /// Skips the data of an entry.
     fn pass(&mut self, head: &Head) -> Result<()> {
         let Self::Stream { reader, .. } = self else { return Ok(()) };
         let skipped = skip(reader, head.size)?;
@@ -427,10 +430,10 @@ impl Bytes {
             return Err(ErrorKind::Limit { what: "number of bytes of a sample", found, limit }.into());
         }
         let (before, size) = (usize::try_from(data.start - *start).unwrap_or(usize::MAX), data.end - data.start);
-        // Between the files are headers, and what was skipped.
+        // Headers and skipped entries between the files become zeros.
         held.try_reserve(before.saturating_sub(held.len())).map_err(io::Error::from)?;
         held.resize(before, 0);
-        // Grows as the bytes arrive.
+        // The memory grows with the bytes that arrive, as the length may be a lie.
         let read = reader.take(size).read_to_end(held)? as u64;
         if read < size {
             return Err(ends_early(size, read));
@@ -450,8 +453,8 @@ impl Bytes {
         }
     }
 
-    /// Returns whether bytes other than zeros follow the end of the archive, a block of zeros at an offset. A stream is read to
-    /// its end, so that its checksums are compared.
+    /// Returns whether bytes other than zeros follow the end of the archive, which is a block of zeros at an offset. A
+    /// stream is read to its end, so that the decoder compares its checksums.
     fn goes_on(&mut self, end: u64) -> Result<bool> {
         match self {
             Self::Mapped(container) => {
@@ -475,7 +478,7 @@ impl std::fmt::Debug for Bytes {
     }
 }
 
-/// Returns whether a path is not a regular file but can be read.
+/// Returns whether a path is readable but not a regular file, such as a pipe.
 fn is_special(path: &Path) -> Result<bool> {
     let metadata = std::fs::metadata(path)?;
     if metadata.is_dir() {
@@ -484,7 +487,7 @@ fn is_special(path: &Path) -> Result<bool> {
     Ok(!metadata.is_file())
 }
 
-/// Returns the error of opening a file without its path, which is that of the shard.
+/// Drops the path from an error of opening a file, because the error of the shard has it.
 fn without_path(error: tensorfile::Error) -> Error {
     match error.kind() {
         ErrorKind::Io(io) => io::Error::new(io.kind(), io.to_string()).into(),
@@ -497,13 +500,13 @@ fn skip(reader: &mut ShardRead, len: u64) -> io::Result<u64> {
     io::copy(&mut reader.take(len), &mut io::sink())
 }
 
-/// Passes over the padding after data.
+/// Skips the padding after data.
 pub(crate) fn pass_padding(reader: &mut ShardRead, size: u64) -> Result<()> {
     let padding = size.next_multiple_of(BLOCK) - size;
     if skip(reader, padding)? < padding { Err(Error::malformed(IN_PADDING)) } else { Ok(()) }
 }
 
-/// Reads headers of a shard, each in a block of its own. One at a URL is a request.
+/// Reads the headers of a shard, each as a separate block. At a URL, each block is a request.
 pub(crate) struct HeaderReader {
     container: Container,
     /// The offset of the block.
@@ -511,7 +514,7 @@ pub(crate) struct HeaderReader {
     block: Vec<u8>,
     /// The number of blocks so far.
     blocks: u64,
-    /// There are more headers than are worth it.
+    /// Whether there are too many headers for reading them to be worth it.
     is_costly: bool,
 }
 
@@ -521,11 +524,11 @@ impl ReadAt for HeaderReader {
     }
 
     fn read_at(&mut self, offset: u64, bytes: &mut [u8]) -> tensorfile::Result<()> {
-        /// A header, those of a long name, and a short file with its own.
+        /// The length of a header, the headers of a long name, and a short file with its header.
         const BLOCK: usize = 4 << 10;
-        /// A request takes about as long as this many bytes.
+        /// A request takes about as long as reading this many bytes.
         const REQUEST: u64 = 1 << 20;
-        /// The blocks before it is known how long files are.
+        /// The number of blocks after which the average length of files is known well enough.
         const FIRST: u64 = 16;
 
         let known = |reader: &Self| {

@@ -52,33 +52,33 @@ pub struct Shards {
     next: usize,
     /// The place after the last sample.
     position: Position,
-    /// Samples before this offset of the next shard were returned before.
+    /// The offset in the next shard up to which samples were returned in an earlier run.
     resumed: u64,
     skipped: Skipped,
     warnings: Vec<ShardWarning>,
     is_ended: bool,
 }
 
-/// What happens after a broken sample or shard.
+/// The reaction to a broken sample or shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum OnError {
     /// The error is the last item. This is the default.
     #[default]
     Stop,
-    /// The sample, or the rest of the shard, is left out and [counted](Shards::skipped).
+    /// The sample or the rest of the shard is left out, and [counted](Shards::skipped).
     Skip,
-    /// The error is the last item, and a [warning](Shards::warnings) is an error too.
+    /// The error is the last item. A [warning](Shards::warnings) is an error too.
     Strict,
 }
 
-/// A warning about a shard, such as that it has no end.
+/// A warning about a shard, for example because it has no end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardWarning {
     /// The path, or the URL without secrets.
     pub shard: String,
-    /// What is wrong.
+    /// The warning.
     pub warning: Warning,
 }
 
@@ -96,13 +96,13 @@ impl fmt::Display for ShardWarning {
     }
 }
 
-/// What was left out because of errors.
+/// Counts of samples and shards left out because of errors.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Skipped {
     /// The number of samples.
     pub samples: u64,
-    /// The number of shards, all or the rest of them.
+    /// The number of shards left out as a whole or from some sample on.
     pub shards: u64,
     /// The last error.
     pub last: Option<Error>,
@@ -118,7 +118,8 @@ pub struct Position {
 }
 
 impl Shards {
-    /// The shards of a pattern of paths or URLs, as of [`locations`]. No shard is opened yet.
+    /// Returns the samples of all shards that match a pattern of paths or URLs, as for [`locations`]. No shard is
+    /// opened yet.
     ///
     /// # Errors
     ///
@@ -127,7 +128,7 @@ impl Shards {
         Ok(Self::from_locations(locations(pattern)?))
     }
 
-    /// Shards by their paths and URLs, which are not patterns.
+    /// Returns the samples of the shards at these paths and URLs. They are not patterns.
     pub fn from_locations(locations: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             locations: locations.into_iter().map(Into::into).collect(),
@@ -143,21 +144,21 @@ impl Shards {
         }
     }
 
-    /// Sets the limits for reading, as of [`Shard::with_limits`].
+    /// Sets the limits for reading, as for [`Shard::with_limits`].
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Sets what happens after a broken sample or shard.
+    /// Sets the reaction to a broken sample or shard.
     #[must_use]
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.on_error = on_error;
         self
     }
 
-    /// Keeps the shards of one of `world` nodes: each `world`-th, from `rank` on, as webdataset does.
+    /// Keeps the shards of one node out of `world`: every `world`-th shard from `rank` on, as webdataset does.
     ///
     /// ```
     /// use tensorfile_datasets::Shards;
@@ -177,7 +178,7 @@ impl Shards {
         self
     }
 
-    /// Keeps the shards of one of `workers` of a node: call it after [`split_by_node`](Self::split_by_node).
+    /// Keeps the shards of one of a node's `workers`. Call it after [`split_by_node`](Self::split_by_node).
     ///
     /// # Panics
     ///
@@ -193,13 +194,13 @@ impl Shards {
         &self.locations
     }
 
-    /// Returns what was left out because of errors.
+    /// Returns counts of samples and shards left out because of errors.
     #[must_use]
     pub fn skipped(&self) -> &Skipped {
         &self.skipped
     }
 
-    /// Returns the warnings about the shards that were read to their ends: some have no end, and others go on after it.
+    /// Returns warnings about shards read so far: some have no end, others have bytes after it.
     #[must_use]
     pub fn warnings(&self) -> &[ShardWarning] {
         &self.warnings
@@ -216,7 +217,7 @@ impl Shards {
         &self.position
     }
 
-    /// Goes on after a position of an earlier run.
+    /// Resumes after a position of an earlier run.
     pub(crate) fn resume_at(&mut self, position: &Position) -> Result<()> {
         let next = match &*position.shard {
             "" => 0,
@@ -229,7 +230,8 @@ impl Shards {
         Ok(())
     }
 
-    /// Opens a shard. `open` would be found by the compiler where a user means [`new`](Self::new).
+    /// Opens a shard. It is not called `open`, because compiler messages would suggest that instead of
+    /// [`new`](Self::new).
     pub(crate) fn open_shard(&self, location: &str) -> Result<Shard> {
         Shard::with_limits(location, self.limits.clone())
     }

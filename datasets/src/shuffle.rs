@@ -22,10 +22,11 @@ pub struct Shuffle {
 }
 
 impl Shards {
-    /// Shuffles samples: each one is chosen from a buffer of `size`, which is filled first. Equal seeds give equal orders.
+    /// Shuffles samples: each is drawn at random from a buffer of `size` samples. With the same seed, you get the same
+    /// order.
     ///
-    /// Samples of mapped shards take no memory in the buffer. Those of streams do, up to
-    /// [`Limits::held`](tensorfile::Limits::held) bytes together; more are an error.
+    /// In the buffer, samples of mapped shards take no memory. Samples of streams hold at most
+    /// [`Limits::held`](tensorfile::Limits::held) bytes together; if they need more, you get an error.
     ///
     /// ```
     /// use tensorfile_datasets::{ShardWriter, Shards};
@@ -63,7 +64,7 @@ impl Shuffle {
         &self.samples
     }
 
-    /// Reads samples at places again.
+    /// Reads the samples at some places again.
     fn read(&self, places: &[Position]) -> Result<Buffer> {
         let mut found: Vec<Option<Sample>> = places.iter().map(|_| None).collect();
         let mut shards: BTreeMap<&str, BTreeMap<u64, usize>> = BTreeMap::new();
@@ -72,7 +73,7 @@ impl Shuffle {
         }
         for (location, mut offsets) in shards {
             for sample in self.samples.open_shard(location)? {
-                // A broken sample is not in a buffer.
+                // A broken sample never was in a buffer.
                 let Ok(sample) = sample else { continue };
                 if let Some(i) = offsets.remove(&sample.header) {
                     found[i] = Some(sample);
@@ -99,7 +100,7 @@ impl Iterator for Shuffle {
             return None;
         }
         if let Err(error) = self.buffer.fill(self.size, &mut self.samples) {
-            // Samples after an error would be in another order than those of an undisturbed run.
+            // The iteration ends, because samples after an error would be in another order than without it.
             self.has_failed = true;
             self.buffer = Buffer::default();
             return Some(Err(error));

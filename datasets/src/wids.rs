@@ -1,4 +1,5 @@
-//! The index of Python's `wids`, which finds any sample by its number: it has the number of samples of each shard.
+//! The index of Python's `wids`. It lists the number of samples of each shard, so that `wids` finds any sample by
+//! number.
 
 use serde::Serialize;
 
@@ -12,11 +13,11 @@ struct WidsIndex<'i> {
 /// A shard of the index.
 #[derive(Serialize)]
 pub(crate) struct WidsShard<'i> {
-    /// The path or URL, which may be relative to that of the index.
+    /// The path or URL, which may be relative to the index.
     pub(crate) url: &'i str,
     pub(crate) nsamples: u64,
     pub(crate) filesize: u64,
-    /// The digest, which `wids` leaves alone.
+    /// The digest. `wids` ignores it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) blake3: Option<String>,
 }

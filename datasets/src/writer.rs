@@ -18,13 +18,13 @@ use crate::wids::{WidsShard, wids_index};
 
 /// Writes samples to numbered shards, which are tar archives.
 ///
-/// A shard is written next to its path under a temporary name, flushed to disk and renamed, so that it is complete or not
-/// there. One in a store, such as `s3://bucket/train-{000000..}.tar`, is written to the folder for temporary files, and
-/// uploaded. Equal samples make equal bytes: all modification times are 0, and all modes are `0444`.
+/// Each shard is complete or does not exist: it is written under a temporary name, flushed to disk and renamed. A shard
+/// for a store, such as `s3://bucket/train-{000000..}.tar`, is written to the folder for temporary files and then
+/// uploaded. The same samples always make the same bytes: all modification times are 0, and all modes are `0444`.
 ///
-/// Each tensor is a `.ten` file, unless another [format](Self::format) is set; an i64 without dims is the text of a `.cls`
-/// file; a [`Blob`](tensorfile::Blob) is a file with its name as the extension; and an entry of metadata is a `.txt` file, or
-/// a `.json` file if it is called `json`. [`Sample`](crate::Sample#names) has the names.
+/// A tensor becomes a `.ten` file, unless you set another [format](Self::format). An i64 of rank 0 becomes text in a
+/// `.cls` file. A [`Blob`](tensorfile::Blob) becomes a file with its name as the extension. An entry of metadata
+/// becomes a `.txt` file, or a `.json` file if it is called `json`. [`Sample`](crate::Sample#names) explains the names.
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -65,7 +65,7 @@ pub struct ShardWriter {
     written: Vec<WrittenShard>,
 }
 
-/// A shard that was written.
+/// A written shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WrittenShard {
@@ -77,7 +77,7 @@ pub struct WrittenShard {
     pub bytes: u64,
 }
 
-/// A shard that is being written.
+/// The shard being written.
 struct OpenShard {
     path: PathBuf,
     tar: Builder<BufWriter<DigestedFile>>,
@@ -92,13 +92,14 @@ struct OpenShard {
 type SampleFile = (String, Vec<u8>);
 
 impl ShardWriter {
-    /// A writer to a pattern of paths with one pair of braces that holds the first number and two dots:
-    /// `train-{000000..}.tar`. Existing shards are replaced.
+    /// Returns a writer to a pattern of paths, such as `train-{000000..}.tar`. Existing shards are replaced.
+    ///
+    /// The pattern has one pair of braces, around the first number and two dots.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`] if the pattern has no such braces, and [`ErrorKind::Unsupported`] if it is one of compressed
-    /// shards.
+    /// [`ErrorKind::Message`] if the pattern has no such braces, and [`ErrorKind::Unsupported`] if its extension is one
+    /// of compressed shards.
     pub fn new(pattern: impl AsRef<Path>) -> Result<Self> {
         let pattern = pattern.as_ref();
         let text = pattern
@@ -119,7 +120,7 @@ impl ShardWriter {
         Ok(Self::numbered((before.to_owned(), after.to_owned()), first.len(), next))
     }
 
-    /// A writer of a single shard.
+    /// Returns a writer of a single shard.
     pub(crate) fn with_file(path: &Path, file: NewFile) -> Self {
         let mut writer = Self::numbered(Default::default(), 0, 0);
         (writer.max_samples, writer.max_bytes) = (u64::MAX, u64::MAX);
@@ -127,7 +128,7 @@ impl ShardWriter {
         writer
     }
 
-    /// A writer of shards with numbers of `width` digits or more, from `next` on.
+    /// Returns a writer of shards numbered from `next` on, with at least `width` digits.
     fn numbered(pattern: (String, String), width: usize, next: u64) -> Self {
         Self {
             pattern,
@@ -144,21 +145,21 @@ impl ShardWriter {
         }
     }
 
-    /// Returns the file of a single shard, which is complete.
+    /// Completes a single shard, and returns its file.
     pub(crate) fn into_part(mut self) -> io::Result<DigestedFile> {
         let shard = self.open.take().expect("it has room for all samples");
         shard.complete()
     }
 
-    /// Sets the most samples of a shard. Default: 100,000, as webdataset has it.
+    /// Sets the most samples of a shard. Default: 100,000, as in webdataset.
     #[must_use]
     pub fn max_samples(mut self, samples: u64) -> Self {
         self.max_samples = samples.max(1);
         self
     }
 
-    /// Sets the maximum length of a shard in bytes. A sample that takes more has a shard of its own. Default: 3 GB, as
-    /// webdataset has it.
+    /// Sets the maximum length of a shard in bytes. A larger sample has a shard to itself. Default: 3 GB, as in
+    /// webdataset.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = bytes;
@@ -200,7 +201,7 @@ impl ShardWriter {
         self
     }
 
-    /// Fails if a shard to write exists, instead of replacing it.
+    /// Makes an existing shard an error, instead of replacing it.
     #[must_use]
     pub fn no_replace(mut self, no_replace: bool) -> Self {
         self.no_replace = no_replace;
@@ -211,8 +212,8 @@ impl ShardWriter {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`]: the format cannot store a tensor, a name would be read as another, or the key has a dot
-    ///   in its base name.
+    /// - [`ErrorKind::Unsupported`]: the format cannot store a tensor, a name would be read back as another one, or the
+    ///   key has a dot in its base name.
     /// - [`ErrorKind::Message`]: the shard has the key already.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn write(&mut self, key: &str, sample: &dyn Tensors) -> Result<()> {
@@ -237,7 +238,7 @@ impl ShardWriter {
         self.write_encoded(key, &mut files.iter().map(|(extension, bytes)| (*extension, bytes.as_ref())))
     }
 
-    /// Writes the last shard, and returns all. Without this, the last shard is lost.
+    /// Writes the last shard, and returns all shards. If you do not call this, you lose the last shard.
     ///
     /// # Errors
     ///
@@ -251,7 +252,7 @@ impl ShardWriter {
     }
 
     fn write_wids(&self, path: &Path) -> tensorfile::Result<()> {
-        // Both are in one folder as a rule. Otherwise, `wids` finds a shard by its whole path.
+        // Usually index and shard are in the same folder. Otherwise the index has the whole path of the shard.
         let url = |shard: &WrittenShard| match shard.path.file_name() {
             Some(name) if shard.path.parent() == path.parent() => Ok(PathBuf::from(name)),
             _ if is_saved_to(&shard.path) => Ok(shard.path.clone()),
@@ -333,12 +334,12 @@ const END: u64 = 2 * BLOCK;
 /// Returns the number of bytes that a file takes in an archive.
 fn entry_bytes(path: &str, size: u64) -> Result<u64> {
     let mut counted = Builder::new(Vec::new());
-    // Names longer than a header has room for are entries of their own.
+    // A name too long for a header is an additional entry.
     append(&mut counted, path, &[])?;
     Ok(counted.get_ref().len() as u64 + size.next_multiple_of(BLOCK))
 }
 
-/// Adds a file. All but its name and size is fixed.
+/// Adds a file. Everything in its header but name and size is fixed.
 pub(crate) fn append(tar: &mut Builder<impl Write>, path: &str, bytes: &[u8]) -> io::Result<()> {
     let mut header = Header::new_gnu();
     header.set_entry_type(EntryType::Regular);
@@ -388,7 +389,7 @@ impl OpenShard {
     }
 }
 
-/// A new file, and the digest of its bytes if it is asked for.
+/// A new file, and the digest of its bytes if asked for.
 pub(crate) struct DigestedFile {
     pub(crate) file: NewFile,
     pub(crate) digest: Option<blake3::Hasher>,
@@ -439,7 +440,7 @@ struct SampleFiles {
 }
 
 impl SampleFiles {
-    /// Adds a file, unless its extension would be read as another name, or as another kind of file.
+    /// Adds a file. If its extension would be read as another name or kind, that is an error.
     fn push(
         &mut self,
         name: &str,
@@ -456,7 +457,7 @@ impl SampleFiles {
         Ok(())
     }
 
-    /// Checks that no file hides another: those of one name would be read with other names.
+    /// Checks that no two files have the same name, because they would be read back with other names.
     fn check_names(&self) -> tensorfile::Result<()> {
         let mut members: Vec<Member> =
             self.files.iter().map(|(extension, _)| Member::new(extension.clone(), 0..0)).collect();
@@ -470,7 +471,7 @@ impl SampleFiles {
     }
 }
 
-/// The error for a file that would be read with another name, or as something else.
+/// Returns the error for a file that would be read back with another name or as another kind.
 fn read_otherwise(name: &str, extension: &str) -> tensorfile::Error {
     let what = format!("store `{name}` in a file with the extension `{extension}`");
     let instead = "it would be read as something else; rename the field".to_owned();

@@ -31,17 +31,17 @@ pub struct Committed {
     pub bytes: u64,
 }
 
-/// Writes the index of all parts, if every split of the plan is there once.
+/// Checks that every split has its part, and writes the index of all parts.
 ///
-/// Of tensors, the index is `model.FORMAT.index.json`, which [`File::open`](tensorfile::File::open) opens as one file. Of
-/// samples, it is `index.json`, in the format of Python's `wids`; [`Shards::from_locations`](crate::Shards::from_locations)
-/// takes the [files](Committed::files).
+/// For tensors, the index is `model.FORMAT.index.json`, which you open as one file with
+/// [`File::open`](tensorfile::File::open). For samples, it is `index.json`, in the format of Python's `wids`; in Rust,
+/// pass the [files](Committed::files) to [`Shards::from_locations`](crate::Shards::from_locations).
 ///
-/// All files are read, and their lengths and digests compared with those of `parts`, so that nothing that was cut or changed
-/// after it was written is committed.
+/// All files are read, and their lengths and digests are compared with `parts`. A file that was truncated or changed
+/// since it was written is an error.
 ///
-/// The order of `parts` is of no matter. A part that is there twice with one digest is counted once. The files of lost
-/// attempts are removed at the end. Calling it again does the same again. The folder may be one of a store, such as
+/// The order of `parts` does not matter, and you may pass a part twice, as two attempts return it. The files of lost
+/// attempts are removed at the end. You can call it again with the same result. The folder may be in a store, such as
 /// `s3://bucket/folder`.
 ///
 /// ```
@@ -65,16 +65,16 @@ pub struct Committed {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Message`](tensorfile::ErrorKind::Message): a split is missing, is there twice with different digests, or
-///   is of another plan; a file is missing, or has other bytes than were written, or the folder has one of another job; or two
-///   parts have a tensor of one name. The index is not written then.
+/// - [`ErrorKind::Message`](tensorfile::ErrorKind::Message), and no index is written: a split is missing, has two parts
+///   with different digests, or belongs to another plan; a file is missing or was changed; the folder has a file of
+///   another job; or two parts have a tensor of the same name.
 /// - [`ErrorKind::Io`](tensorfile::ErrorKind::Io): reading or writing the folder failed.
 pub fn commit(folder: impl AsRef<Path>, parts: impl IntoIterator<Item = Part>) -> Result<Committed> {
     commit_parts(folder.as_ref(), parts.into_iter().collect(), true)
 }
 
-/// Writes the index of all parts as [`commit`] does, and compares the lengths of their files only, which a listing of the folder
-/// has. Nothing of them is read: for jobs whose files are too large to be read by one process.
+/// Writes the index of all parts as [`commit`] does, but compares only the lengths of files. No file is read: a listing
+/// of the folder has the lengths. Use it if the files are too large to be read by one process.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ fn commit_parts(folder: &Path, parts: Vec<Part>, has_digests: bool) -> Result<Co
     let path = path_in(folder, &name);
     atomic::write(&path, &json).map_err(|error| Error::with_path(error, &path))?;
     for attempt in attempts {
-        // One that still runs finds the part in its place, and agrees with it.
+        // An attempt that still runs will find the part in its place, and agree with it.
         let path = path_in(folder, &attempt);
         let _ = match path.to_str().filter(|url| shown_url(url).is_some()) {
             Some(url) => remove_object(url).map_err(Error::from),
@@ -143,17 +143,17 @@ fn complete(mut parts: Vec<Part>) -> Result<Vec<Part>> {
     }
 }
 
-/// What is in the folder of a job.
+/// The contents of a job's folder.
 #[derive(Default)]
 struct Listing {
     /// The lengths of parts, by name.
     files: HashMap<String, u64>,
-    /// The names of files that attempts did not finish.
+    /// The names of unfinished files.
     attempts: Vec<String>,
 }
 
 impl Listing {
-    /// Lists the folder once: asking for each of a million files takes longer.
+    /// Lists the folder once. Asking for each of a million files would take longer.
     fn read(folder: &Path) -> Result<Self> {
         let mut listing = Self::default();
         if let Some(url) = folder.to_str().filter(|url| shown_url(url).is_some()) {
@@ -166,7 +166,7 @@ impl Listing {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             if let Ok(name) = entry.file_name().into_string() {
-                // A link leads to the file.
+                // The length of a link is that of its file.
                 let len = fs::metadata(entry.path()).map_or(0, |metadata| metadata.len());
                 listing.add(name, len);
             }
@@ -174,7 +174,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Adds a name. Temporary files are hidden, and objects of uploads are not.
+    /// Adds a name. Temporary files on disk are hidden files; temporary objects of stores are not.
     fn add(&mut self, name: String, len: u64) {
         if name.strip_prefix('.').unwrap_or(&name).starts_with("part-") && name.ends_with(".tmp") {
             self.attempts.push(name);
@@ -203,16 +203,16 @@ fn check(parts: &[Part], mut files: HashMap<String, u64>) -> Result<()> {
     }
 }
 
-/// The error for a file with other bytes than were written.
+/// Returns the error for a file that was changed.
 fn changed(part: &Part, found: &str) -> Error {
     let file = part.file.as_deref().unwrap_or_default().escape_debug();
     let (number, advice) = (part.number, "remove it, and write the split again");
     refused(format!("the file `{file}` of split {number} changed after it was written: {found}; {advice}"))
 }
 
-/// Checks that the files have the bytes that were written, in threads. Returns the error of the first that has not.
+/// Checks in threads that no file was changed. Returns the error of the first changed file.
 fn check_bytes_of(parts: &[Part], folder: &Path) -> Result<()> {
-    /// A thread waits for a server, or for a disk.
+    /// The most threads. More would only wait for the server or the disk.
     const MOST: usize = 8;
 
     let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST);
@@ -228,7 +228,7 @@ fn check_bytes_of(parts: &[Part], folder: &Path) -> Result<()> {
                 if failed.as_ref().is_none_or(|(first, _)| i < *first) {
                     *failed = Some((i, error));
                 }
-                // Those before it are being checked.
+                // Other threads already check the files before this one.
                 next.store(parts.len(), Ordering::Relaxed);
             }
         }

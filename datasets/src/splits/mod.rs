@@ -1,8 +1,9 @@
 //! Jobs divided into splits, for processes and machines that any engine starts.
 //!
-//! [`splits`] plans: each split is files, tensors of a large file, or samples of a large shard. A [`Split`] is JSON on its way
-//! to a process, which [reads](Split::read) it and writes one file with a [`PartWriter`]. [`commit`] makes the parts one
-//! dataset when all of them are there.
+//! 1. Plan with [`splits`]. A split has whole files, tensors of a large file, or samples of a large shard.
+//! 2. Send each [`Split`] to a process, as JSON. The process [reads](Split::read) it, and writes one file with a
+//!    [`PartWriter`].
+//! 3. When all parts are written, [`commit`] turns them into one dataset.
 //!
 //! ```
 //! use ndarray::array;
@@ -38,10 +39,10 @@
 //!
 //! # Exactly once
 //!
-//! Engines run a split again if a process or a machine is lost, and sometimes a second time while the first still runs. Each
-//! attempt writes to a file of its own, flushes it to disk and gives it its name, unless another attempt did so. The
-//! same input makes the same bytes, so both attempts agree, which their digests show. [`commit`] refuses parts that are
-//! missing, that differ, or that are of another plan, and removes what lost attempts left.
+//! Engines run a split again if a process or a machine is lost, and sometimes while the first attempt still runs. You
+//! need not care: each attempt writes its own temporary file, flushes it to disk, and renames it unless another attempt
+//! was faster. The same input makes the same bytes, so the digests of both attempts agree. [`commit`] refuses parts
+//! that are missing, differ, or belong to another plan, and removes the files of lost attempts.
 
 mod commit;
 mod part;
@@ -78,16 +79,16 @@ pub use read::{Rows, TensorRow};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
-    /// What all splits of the same files, divided in the same way, have in common.
+    /// A digest of the plan: the same for all splits of the same files, divided in the same way.
     pub plan: Arc<str>,
     /// The number of the split, from 1 on.
     pub number: usize,
     /// The number of all splits.
     pub of: usize,
-    /// The folder of the files, if there are several: the rest of their paths is in names of tensors.
+    /// The folder of the files, if there are several. Names of tensors begin with the rest of their file's path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<Arc<str>>,
-    /// What is read, in this order.
+    /// The files and ranges to read, in this order.
     pub pieces: Vec<Piece>,
 }
 
@@ -96,9 +97,9 @@ pub struct Split {
 pub struct Piece {
     /// The path or URL.
     pub location: String,
-    /// The length of the file. Another one when it is read is an error.
+    /// The length of the file. If it has changed when the file is read, you get an error.
     pub bytes: u64,
-    /// What is read of it.
+    /// The part of the file to read.
     pub extent: Extent,
 }
 
@@ -107,7 +108,7 @@ impl Piece {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`] if it has another one, and [`ErrorKind::Io`] if it cannot be asked for.
+    /// [`ErrorKind::Message`] if it has another length, and [`ErrorKind::Io`] if the length cannot be found.
     pub fn check(&self) -> Result<()> {
         if length_of(&self.location)? == self.bytes { Ok(()) } else { Err(self.changed()) }
     }
@@ -117,11 +118,11 @@ impl Piece {
     }
 }
 
-/// What is read of a file.
+/// The part of a file that a split reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
-    /// All of it.
+    /// The whole file.
     All,
     /// The tensors at these positions.
     Tensors(Range<usize>),
@@ -129,7 +130,7 @@ pub enum Extent {
     Bytes(Range<u64>),
 }
 
-/// Returns whether a file is a shard of samples by its name, and not a tensor file.
+/// Returns whether a file is a shard of samples rather than a tensor file, by its name.
 #[must_use]
 pub fn is_shard(location: &str) -> bool {
     is_named_shard(location)

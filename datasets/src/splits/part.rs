@@ -1,4 +1,4 @@
-//! Writes the part of a dataset that one split makes.
+//! Writes the part of a dataset that belongs to one split.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::sample::Sample;
 use crate::shard::ContainerReader;
 use crate::writer::{DigestedFile, ShardWriter};
 
-/// A part that was written: a line of the manifest that [`commit`](super::commit) reads.
+/// A written part, to be passed to [`commit`](super::commit). As JSON, it is a line of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Part {
@@ -30,7 +30,7 @@ pub struct Part {
     pub of: usize,
     /// The format: `tar`, or the name of a format of `tensorfile`.
     pub format: String,
-    /// The name of the file: `part-00007-of-00040.tar`. There is none without rows.
+    /// The name of the file: `part-00007-of-00040.tar`. A part without rows has no file.
     pub file: Option<String>,
     /// The number of samples or tensors.
     pub rows: u64,
@@ -38,22 +38,23 @@ pub struct Part {
     pub bytes: u64,
     /// The BLAKE3 digest of the file's bytes.
     pub digest: Digest,
-    /// The number of bytes of all tensors, but for those of samples.
+    /// The number of bytes of all tensors; 0 for samples.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tensor_bytes: u64,
     /// The names of tensors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tensors: Vec<String>,
-    /// The warnings about the shards that were [copied](PartWriter::copy), such as that one may be cut.
+    /// Warnings about [copied](PartWriter::copy) shards, for example because one may be truncated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// Writes one file of a split: `part-00007-of-00040.tar`, to a folder, or to one of a store such as `s3://bucket/folder`.
+/// Writes the file of a split, such as `part-00007-of-00040.tar`, to a folder on disk or in a store
+/// (`s3://bucket/folder`).
 ///
-/// The file is written under a temporary name, `.part-00007-of-00040.tar.0.tmp`, flushed to disk, and given its name by
-/// [`finish`](Self::finish) if no other attempt did so before. Dropping the writer removes it. A file for a store is in the
-/// folder for temporary files until it is uploaded.
+/// The file has a temporary name first, `.part-00007-of-00040.tar.0.tmp`. [`finish`](Self::finish) flushes it to disk
+/// and renames it, unless another attempt has done so. If you drop the writer, the file is removed. A file for a store
+/// is in the folder for temporary files until it is uploaded.
 ///
 /// ```
 /// use tensorfile::Tensor;
@@ -74,7 +75,7 @@ pub struct Part {
 /// ```
 #[derive(Debug)]
 pub struct PartWriter {
-    /// The part, as far as it is known before it is written.
+    /// The part so far; some fields are set at the end.
     part: Part,
     /// The path or URL of the file.
     path: PathBuf,
@@ -84,18 +85,19 @@ pub struct PartWriter {
 #[derive(Debug)]
 enum RowWriter {
     Samples(Box<ShardWriter>),
-    /// The index of a file comes first, so tensors are held.
+    /// Tensors held in memory, because the index in front of the file needs all of them.
     Tensors(&'static Format, TensorMap, NewFile),
 }
 
 impl PartWriter {
-    /// Begins the part of a split in a folder, which is created. The format is `tar` for samples, or that of a tensor file.
-    /// What killed attempts left of this part is removed.
+    /// Begins the part of a split. Creates the folder if needed, and removes leftovers of killed attempts at this part.
+    ///
+    /// The format is `tar` for samples, or a format of tensor files.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the format is not one that is written with names, or the folder is at a URL that is not
-    /// written to, and [`ErrorKind::Io`] if the folder cannot be written to.
+    /// [`ErrorKind::Unsupported`] if the format is read-only or stores no names, or the URL of the folder is not one we
+    /// write to; and [`ErrorKind::Io`] if the folder cannot be written to.
     pub fn new(folder: impl AsRef<Path>, split: &Split, format: &str) -> Result<Self> {
         let folder = folder.as_ref();
         let Split { plan, number, of, .. } = split;
@@ -135,7 +137,7 @@ impl PartWriter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`] if there is one of that name, or if the part is one of samples.
+    /// [`ErrorKind::Message`] if the part has a tensor with this name already, or has samples.
     pub fn tensor(&mut self, name: &str, tensor: Tensor) -> Result<()> {
         let RowWriter::Tensors(_, tensors, _) = &mut self.rows else {
             return Err(refused(format!("tensor `{name}` is not a sample, and the part is a tar")));
@@ -147,7 +149,7 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Adds tensors: of a map, a file, or any other value.
+    /// Adds the tensors of a map, a file, or any other value.
     ///
     /// # Errors
     ///
@@ -162,8 +164,8 @@ impl PartWriter {
         found.into_iter().try_for_each(|(name, tensor)| self.tensor(&name, tensor))
     }
 
-    /// Adds a sample. Where the part is not a tar, its tensors are called by the key and their names, and entries of metadata
-    /// are refused.
+    /// Adds a sample. If the format is not `tar`, tensors are named after the key and their own names, and entries of
+    /// metadata are an error.
     ///
     /// # Errors
     ///
@@ -177,7 +179,8 @@ impl PartWriter {
         Ok(())
     }
 
-    /// Adds all rows of a split. Tensors of several files are called by the path of their file and their name.
+    /// Adds all rows of a split. If it has several tensor files, tensors are named after the path of their file and
+    /// their own name.
     ///
     /// # Errors
     ///
@@ -194,11 +197,11 @@ impl PartWriter {
         })
     }
 
-    /// Writes the file, unless there are no rows, and gives it its name.
+    /// Completes the file and gives it its name. If there are no rows, there is no file.
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Message`]: the folder has the part with other bytes.
+    /// - [`ErrorKind::Message`]: the folder has this part already, but with other bytes.
     /// - [`ErrorKind::Unsupported`]: the format cannot store a tensor.
     /// - [`ErrorKind::Io`]: writing failed.
     pub fn finish(self) -> Result<Part> {
@@ -227,7 +230,7 @@ impl PartWriter {
     }
 }
 
-/// Compares a part that could not be put in its place with the file that another attempt wrote.
+/// Compares a part with the file that another attempt put in its place.
 fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     match digest_of(path, part.bytes) {
         Ok(Some(digest)) if digest == part.digest => Ok(()),
@@ -240,7 +243,7 @@ fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
     }
 }
 
-/// Returns the digest of the bytes of a file or an object, if it has this length.
+/// Returns the digest of a file's or an object's bytes, if it has this length.
 fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
     let container = Container::open(path)?;
     if container.len() != bytes {
@@ -251,7 +254,7 @@ fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
     Ok(Some(Digest(*hasher.finalize().as_bytes())))
 }
 
-/// Returns whether a file in its place has the bytes that were written.
+/// Returns whether the file in its place has the bytes of the part.
 pub(super) fn has_bytes(part: &Part, folder: &Path) -> Result<bool> {
     let Some(file) = &part.file else { return Ok(true) };
     let path = path_in(folder, file);
@@ -262,7 +265,7 @@ pub(super) fn has_bytes(part: &Part, folder: &Path) -> Result<bool> {
 /// Returns the path or URL of a file in a folder.
 pub(super) fn path_in(folder: &Path, name: &str) -> PathBuf {
     match folder.to_str().filter(|_| shown_url(folder).is_some()) {
-        // Another slash is a part of the key.
+        // A second slash would be part of the key.
         Some(url) => PathBuf::from(format!("{}/{name}", url.strip_suffix('/').unwrap_or(url))),
         None => folder.join(name),
     }

@@ -14,12 +14,13 @@ use crate::error::{Error, Result};
 use crate::locations::locations;
 use crate::shard::Shard;
 
-/// Divides files into splits of up to `target_bytes`: shards of samples, or tensor files.
+/// Divides shards of samples, or tensor files, into splits of up to `target_bytes`.
 ///
-/// Only lengths are read, and the headers of files that are longer: such a file is divided between its tensors or its
-/// samples. A longer tensor or sample is a split of its own. A compressed shard is not divided, and neither is one at a URL
-/// whose files have less than 1 MiB on average: there is a request for the header of each. The result does not depend on the
-/// order of `locations`.
+/// A longer file is divided between its tensors or samples. A single tensor or sample is never divided; if it is
+/// longer, it is a split of its own. Compressed shards are not divided. Neither are shards at a URL whose files have
+/// less than 1 MiB on average, because each header is a request.
+///
+/// Only lengths are read, and the headers of longer files. The result does not depend on the order of `locations`.
 ///
 /// # Errors
 ///
@@ -28,10 +29,10 @@ pub fn splits(locations: &[String], target_bytes: u64) -> Result<Vec<Split>> {
     Planner::by_bytes(target_bytes).plan(locations)
 }
 
-/// Returns the files that patterns and folders stand for, for [`splits`].
+/// Expands patterns and folders into files, for [`splits`].
 ///
-/// A pattern is one of [`locations`]. A folder stands for the shards and tensor files in it, or for the checkpoint in it, such
-/// as `model.safetensors.index.json`.
+/// Patterns are those of [`locations`]. A folder becomes its checkpoint, such as `model.safetensors.index.json`; if it
+/// has none, its shards and tensor files.
 ///
 /// ```
 /// use tensorfile_datasets::splits::files;
@@ -48,7 +49,8 @@ pub fn splits(locations: &[String], target_bytes: u64) -> Result<Vec<Split>> {
 ///
 /// # Errors
 ///
-/// As [`locations`], [`ErrorKind::Io`] if a folder cannot be read, or has no such files, and the error of opening a checkpoint.
+/// As [`locations`]. [`ErrorKind::Io`] if a folder cannot be read or has no such files, and the error of opening a
+/// checkpoint.
 pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for pattern in patterns {
@@ -57,7 +59,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
                 Some(Err(error)) if is_directory(&error) => {
                     found.extend(files_in(&location).map_err(|error| error.in_shard(&location))?);
                 }
-                // A checkpoint that cannot be opened is not a folder of files.
+                // A folder with a damaged checkpoint is an error, not a folder of files.
                 Some(Err(error)) => return Err(error.into()),
                 _ => found.push(location),
             }
@@ -66,7 +68,7 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Returns whether the error of opening a folder is that no checkpoint is in it.
+/// Returns whether opening a folder failed because it has no checkpoint.
 fn is_directory(error: &FileError) -> bool {
     matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
@@ -88,7 +90,7 @@ fn files_in(folder: &str) -> Result<Vec<String>> {
 /// ```
 /// use tensorfile_datasets::splits::Planner;
 ///
-/// // From a listing of a store. Files are not opened, as they are not to be divided.
+/// // From a listing of a store. Files are not opened, because they stay whole.
 /// let listed = (0..10).map(|i| (format!("s3://bucket/{i}.safetensors"), 1 << 30));
 /// let plan = Planner::by_count(4).whole_files(true).plan_listed(listed)?;
 /// let files: Vec<_> = plan.iter().map(|split| split.pieces.len()).collect();
@@ -108,19 +110,19 @@ enum By {
 }
 
 impl Planner {
-    /// Splits of up to this many bytes.
+    /// Plans splits of up to this many bytes.
     #[must_use]
     pub fn by_bytes(target: u64) -> Self {
         Self { by: By::Bytes(target.max(1)), whole_files: false }
     }
 
-    /// This many splits of about the same size, or fewer if there is not as much to divide.
+    /// Plans this many splits of about the same size, or fewer if there is too little to divide.
     #[must_use]
     pub fn by_count(count: usize) -> Self {
         Self { by: By::Count(count.max(1)), whole_files: false }
     }
 
-    /// Leaves files whole. By default, those longer than a split are divided.
+    /// Leaves files whole. By default, files longer than a split are divided.
     #[must_use]
     pub fn whole_files(mut self, whole: bool) -> Self {
         self.whole_files = whole;
@@ -131,14 +133,14 @@ impl Planner {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if there are none, if one is there twice, or if some are
-    /// shards and others are not; and errors of reading headers.
+    /// [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if there are no files, if a file is given twice, or if
+    /// only some files are shards; and errors of reading headers.
     pub fn plan(&self, locations: &[String]) -> Result<Vec<Split>> {
         let listed = locations.iter().map(|location| Ok((location.clone(), length_of(location)?)));
         self.plan_listed(listed.collect::<Result<Vec<_>>>()?)
     }
 
-    /// Divides files of known lengths, such as those of a listing.
+    /// Divides files of known lengths, for example from a listing.
     ///
     /// # Errors
     ///
@@ -196,7 +198,7 @@ impl Planner {
                     }
                     usize::from(is_full) + last.unwrap_or(0)
                 }
-                // By the middle of the piece, so that all splits are within half a piece of the same size.
+                // Assign a piece by its middle, so that all splits are within half a piece of the same size.
                 By::Count(count) => {
                     let middle = u128::from(before) * 2 + u128::from(len);
                     let group = middle * count as u128 / (u128::from(total) * 2).max(1);
@@ -247,7 +249,7 @@ pub(super) fn shown(location: &str) -> String {
 
 /// Returns the folder that all files are in.
 fn root_of(files: &[(String, u64)]) -> String {
-    // They are sorted, so the first and the last differ first.
+    // The paths are sorted, so the common prefix of the first and the last is common to all.
     let (first, last) = (files[0].0.as_bytes(), files[files.len() - 1].0.as_bytes());
     let common = first.iter().zip(last).take_while(|(a, b)| a == b).count();
     let end = first[..common].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -268,7 +270,7 @@ fn divide_shard(location: &str, target: u64) -> Result<Option<Vec<(Extent, u64)>
         return Ok(None);
     }
     container.read_at(0, &mut begin).map_err(in_shard)?;
-    // All of it would be read to find its headers.
+    // Finding the headers of a compressed shard would mean reading all of it.
     if is_compressed(&begin) {
         return Ok(None);
     }

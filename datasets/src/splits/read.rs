@@ -35,7 +35,7 @@ pub struct TensorRow {
     pub name: String,
     /// Its dtype, shape and layout.
     pub info: TensorInfo,
-    /// Its elements, if they were asked for.
+    /// Its elements, if the column `data` was asked for.
     pub data: Option<Tensor>,
 }
 
@@ -44,14 +44,16 @@ impl Split {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if the length of a file changed after the plan, and errors of
-    /// reading the files.
+    /// [`ErrorKind::Message`](tensorfile::ErrorKind::Message) if the length of a file changed after the plan, and
+    /// errors of reading the files.
     pub fn read(&self) -> Result<Rows> {
         self.read_columns(None)
     }
 
-    /// Reads some columns of all rows: of samples those of these names, and of tensors `data`, which takes reading. All other
-    /// columns of tensors are there.
+    /// Reads only some columns of all rows.
+    ///
+    /// For samples, these are the columns with the given names. For tensors, `data` is the only column that takes
+    /// reading; you get all others anyway.
     ///
     /// # Errors
     ///
@@ -60,8 +62,8 @@ impl Split {
         self.read_with_warnings(columns).map(|(rows, _)| rows)
     }
 
-    /// Reads as [`read_columns`](Self::read_columns) does, and returns the warnings about the shards too: of one that is divided,
-    /// with the split at its end.
+    /// Reads as [`read_columns`](Self::read_columns) does, and also returns the warnings about shards. If a shard is
+    /// divided, you get them with the split at its end.
     ///
     /// # Errors
     ///
@@ -91,7 +93,7 @@ impl Split {
         })?;
         if let Some(columns) = columns {
             for sample in &mut samples {
-                // One that cannot be read may be in no column.
+                // A sample that cannot be read may still have none of the columns.
                 let is_full = sample.has_clash().unwrap_or(false);
                 sample.keep(is_full, &|member| columns.iter().any(|column| is_of(member, column)));
             }
@@ -159,12 +161,12 @@ impl Split {
         Ok(())
     }
 
-    /// Checks that the files are those of the plan.
+    /// Checks that the files still have the lengths of the plan.
     fn check(&self) -> Result<()> {
         self.pieces.iter().try_for_each(Piece::check)
     }
 
-    /// Returns the name in a part of a tensor of a file. Of several files, it begins with the path in their folder.
+    /// Returns the name of a tensor in the part. If there are several files, it begins with the path in their folder.
     pub(super) fn name_of(&self, found: &TensorFound<'_>) -> String {
         let name = &found.names[found.position];
         let Some(root) = &self.root else { return name.clone() };
@@ -190,7 +192,7 @@ pub(super) struct TensorFound<'f> {
     /// The path or URL without secrets.
     pub(super) path: &'f str,
     pub(super) file: &'f File,
-    /// The names of all tensors of the file, as a file with names would have them.
+    /// The names of all tensors of the file, unique as in a file with names.
     names: &'f [String],
     pub(super) position: usize,
 }
@@ -201,12 +203,12 @@ impl<'f> TensorFound<'f> {
     }
 }
 
-/// Names the file in an error of reading a tensor.
+/// Adds the path of the file to an error of reading a tensor.
 pub(super) fn in_file(error: tensorfile::Error, path: &str) -> Error {
     Error::from(error).in_shard(path)
 }
 
-/// Returns whether a file of a sample has tensors or text of a column.
+/// Returns whether a file of a sample belongs to a column.
 fn is_of(member: &Member, column: &str) -> bool {
     let is_below = |name: &str| column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     match member.kind() {

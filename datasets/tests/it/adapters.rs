@@ -1,4 +1,4 @@
-//! Splits, shuffles, batches and threads, and going on after a stop.
+//! Splits, shuffles, batches, threads, and resuming after a stop.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -150,7 +150,7 @@ fn a_loader_keeps_the_order_and_reports_errors_and_panics() {
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"five"));
 }
 
-/// The limit is one for all samples that are held, not for each of them.
+/// The limit applies to all held samples together, not to each of them.
 #[test]
 fn buffers_of_streams_hold_no_more_than_the_limit() {
     let tar = archive(&(0..4).map(|i| file(&format!("{i}.x"), [i; 2000])).collect::<Vec<_>>());

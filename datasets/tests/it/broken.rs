@@ -1,4 +1,4 @@
-//! Archives that are damaged, hostile, or read differently by different programs.
+//! Damaged and hostile archives, and archives that programs read differently.
 
 use std::fs;
 
@@ -235,7 +235,7 @@ fn changed_bytes_never_panic() {
     }
 }
 
-/// Returns the samples of a shard that can be read.
+/// Returns the readable samples of a shard.
 fn read(shard: &ShardFile) -> Vec<String> {
     let samples = Shards::from_locations([shard.location()]).on_error(OnError::Skip);
     let shown = |sample: tensorfile_datasets::Sample| {

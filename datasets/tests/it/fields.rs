@@ -1,4 +1,4 @@
-//! Names of the files of a sample: no file hides another.
+//! Names of the files of a sample. No file may hide another.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Shards by Python's webdataset, GNU tar and bsdtar, and shards of ours that they read. Without them, these tests print that
-//! they are skipped.
+//! Exchanges shards with Python's webdataset, GNU tar and bsdtar, in both directions. If one is not installed, its
+//! tests print that they are skipped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,12 +22,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Runs the script with webdataset, and returns the JSON that it prints.
+/// Runs the script with webdataset, and returns the JSON it prints.
 fn webdataset(arguments: &[&str]) -> Option<Value> {
     python("webdataset", "webdataset_shards.py", arguments)
 }
 
-/// Runs a script that needs a module, and returns the JSON that it prints.
+/// Runs a script that needs a module, and returns the JSON it prints.
 fn python(module: &str, script: &str, arguments: &[&str]) -> Option<Value> {
     let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());
     let python = root().join(folder).join("venv/bin/python");

@@ -1,4 +1,4 @@
-//! Which files belong to which sample.
+//! Tests which files belong to which sample.
 
 use crate::support::{ShardFile, archive, entry, file, pax};
 

@@ -11,7 +11,7 @@ fn ten(array: impl Into<Tensor>) -> Vec<u8> {
     ten::to_vec(&TensorMap::from_iter([("0", array)])).unwrap()
 }
 
-/// A sample of all kinds of files.
+/// A sample with all kinds of files.
 fn all_kinds(key: &str) -> Vec<u8> {
     let pair = TensorMap::from_iter([("left", array![1.0_f32]), ("right", array![2.0])]);
     let several = ten::to_vec(&[Tensor::from(array![1_u8]), Tensor::from(array![2_u8])]).unwrap();

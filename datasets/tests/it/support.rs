@@ -1,4 +1,4 @@
-//! Archives made byte by byte, and shards of them.
+//! Archives assembled byte by byte, and shards made of them.
 
 use std::path::{Path, PathBuf};
 
@@ -114,7 +114,7 @@ pub fn keys(samples: impl Iterator<Item = tensorfile_datasets::Result<Sample>>) 
     samples.map(|sample| sample.unwrap().key).collect()
 }
 
-/// Limits with a number of bytes held of a stream.
+/// Returns limits with a maximum of bytes held of a stream.
 pub fn held(bytes: u64) -> Limits {
     Limits::new().held(bytes)
 }

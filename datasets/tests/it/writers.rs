@@ -1,4 +1,4 @@
-//! Archives of other programs, their ends, and members that are not read.
+//! Archives as other programs write them, ends of archives, and members that are not read.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tensorfile_datasets::{OnError, Shard, Shards, TAR, is_shard, is_shard_at, un
 
 use crate::support::{ShardFile, archive, entry, file, gzip, held, keys, sum, zstd};
 
-/// Returns a file as of the seventh edition of Unix: without `ustar`, and of the type 0.
+/// Returns a file as tar of Unix Version 7 wrote it: without `ustar`, and with the type 0.
 fn v7(name: &str, data: &str) -> Vec<u8> {
     let mut file = file(name, data);
     file[257..345].fill(0);
@@ -17,7 +17,7 @@ fn v7(name: &str, data: &str) -> Vec<u8> {
     file
 }
 
-/// Returns a file whose checksum adds signed bytes.
+/// Returns a file whose checksum is a sum of signed bytes.
 fn signed(name: &[u8], data: &str) -> Vec<u8> {
     let mut file = file("", data);
     file[..name.len()].copy_from_slice(name);
@@ -263,7 +263,7 @@ fn windows_of_zstd_are_bounded() {
     }
 }
 
-/// What costs a sample its place costs nothing else when a shard is unpacked.
+/// A file that breaks its sample is left out when a shard is unpacked, and all other files are written.
 #[test]
 fn what_is_not_unpacked_is_a_warning() {
     let tar = archive(&[

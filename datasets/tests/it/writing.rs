@@ -1,4 +1,4 @@
-//! Shards that are written.
+//! Written shards: their bytes, names, limits and errors.
 
 use std::path::Path;
 use std::process::Command;
