@@ -1,8 +1,8 @@
-//! Writes and reads files with the crate TensorBuffers, which is not published: a program inside of its repository, since
-//! its reader and its writer are private.
+//! Writes and reads files with the crate TensorBuffers. The crate is not published, and its reader and writer are
+//! private, so this program must be inside of its repository.
 //!
-//! In a clone of <https://github.com/russellwmy/tensorbuffers> at 2422de1, copy this file to `src/main.rs`, delete `build.rs`
-//! (the bindings are there already), and add `io-util` to the features of tokio. Then, by hand:
+//! In a clone of <https://github.com/russellwmy/tensorbuffers> at 2422de1, copy this file to `src/main.rs`, delete
+//! `build.rs` (the bindings are there already), and add `io-util` to the features of tokio. Then, by hand:
 //!
 //! ```sh
 //! cargo run -- write FOLDER                                          # a file for each dtype

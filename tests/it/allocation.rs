@@ -1,4 +1,5 @@
-//! The memory that writing and reading allocate: less than a payload, and less than a length that a file only states.
+//! The memory that writing and reading allocate. It is less than a payload, and does not follow a length that a file
+//! merely states.
 
 use std::io::{self, Read};
 

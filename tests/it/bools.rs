@@ -1,5 +1,5 @@
-//! Bytes of bools other than 0 and 1: true in the files of numpy and PyTorch, an error when a tensor of another format
-//! is read.
+//! Bytes of bools other than 0 and 1. In files of numpy and PyTorch they are true; in all other formats, reading the
+//! tensor is an error.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 

@@ -1,5 +1,5 @@
-//! The docs of `model` list the functions through which a tensor passes on its way to the writer. They are those that a
-//! backtrace shows, and few enough to read.
+//! The docs of `model` list the functions on a tensor's way to the writer. These tests check the list against a
+//! backtrace, and its length.
 
 use std::backtrace::Backtrace;
 use std::collections::BTreeSet;

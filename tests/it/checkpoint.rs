@@ -1,4 +1,4 @@
-//! Paths of checkpoints: directories, as Hugging Face's libraries leave them, and files that were saved in shards.
+//! Paths of checkpoints: directories of Hugging Face's libraries, and models saved in shards.
 
 use std::fs;
 use std::path::Path;

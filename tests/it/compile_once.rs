@@ -1,4 +1,4 @@
-//! A derived type is compiled once, for all formats and for everything that a file can be read from.
+//! A derived type is compiled once for all formats, and for all ways to access a file.
 //!
 //! This program goes through every format with two derived types, and then counts functions in its own symbol table.
 

@@ -1,7 +1,7 @@
-//! Folders that trainers save with `torch.distributed.checkpoint`.
+//! Folders saved by `torch.distributed.checkpoint`.
 //!
-//! `tests/interop/torch_folders.py` made the folders in `tests/fixtures/dcp`, with PyTorch 2.13 and, of `old_2`, with 1.13. It
-//! says what PyTorch reads from them.
+//! `tests/interop/torch_folders.py` made the folders in `tests/fixtures/dcp` with PyTorch 2.13, and `old_2` with 1.13.
+//! It also records the values that PyTorch reads from them.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Derived structs whose attributes meet: random values of combinations of types are saved and loaded, in every format,
-//! from memory and streams, with and without serde in between, and compared with their load report.
+//! Combinations of attributes. Random values of these types are saved and loaded in every format, from memory and
+//! streams, with and without serde, and compared with their load report.
 
 use std::any::type_name;
 use std::collections::BTreeMap;

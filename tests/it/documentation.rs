@@ -1,4 +1,4 @@
-//! Checks that `docs/compatibility.md` names tests that exist, and that it leaves no cell without one.
+//! Checks that `docs/compatibility.md` has a test in every cell, and that these tests exist.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Files on disk: which format they are, what opening reads of them, and what saving leaves.
+//! Files on disk: how the format is found, how much opening reads, and which files a save leaves.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 

@@ -1,4 +1,4 @@
-//! Implementations of public traits that break their promises: the answer is an error, or a value, and never a panic.
+//! Implementations of public traits that break their promises. The result is an error or a value, never a panic.
 
 use std::io::{self, Cursor, IoSlice, Read, Seek, SeekFrom, Write};
 use std::ops::Range;

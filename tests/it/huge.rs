@@ -1,4 +1,4 @@
-//! Sparse files of 20 GiB, which are opened, listed and sliced in little memory in any format.
+//! Sparse files of 20 GiB in any format, opened, listed and sliced in little memory.
 //!
 //! On file systems without sparse files, and on systems other than Linux, the tests print that they are skipped.
 

@@ -1,4 +1,4 @@
-//! Files that state more bytes than there is memory for, and the limits of what is read.
+//! Files that state more bytes than fit into memory, and the limits for reading.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 

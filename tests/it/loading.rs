@@ -1,4 +1,4 @@
-//! Values from tensors that are in no file, under other names, and into arrays that exist.
+//! Values loaded from tensors that are in no file, under other names, and into existing arrays.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};

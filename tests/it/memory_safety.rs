@@ -1,6 +1,6 @@
 //! Small tests of the parts with `unsafe` code, which `tests/memory_safety.sh` runs under Miri.
 //!
-//! Streams are left out: Miri takes long for their buffers.
+//! There are no tests of streams, because Miri takes long for their buffers.
 
 use ndarray::{Array1, Array2, ArrayView1, array};
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Files of other kinds that are saved as tensor files: errors say what they are, whatever the extension is.
+//! Files of other kinds under the extensions of tensor files: errors say what the files are.
 
 use std::fs;
 

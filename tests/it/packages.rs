@@ -1,4 +1,4 @@
-//! The packages that are published have all files that their sources include, and use what they depend on.
+//! Published packages contain all files included by their sources, and use all their dependencies.
 
 use std::collections::BTreeSet;
 use std::fs;

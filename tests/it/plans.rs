@@ -1,4 +1,4 @@
-//! Read plans: tensors, and parts of them, in memory of the caller.
+//! Read plans: tensors and parts of tensors, read into the caller's memory.
 
 use std::borrow::Cow;
 use std::io;

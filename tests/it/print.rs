@@ -1,4 +1,4 @@
-//! Tensors as text, next to what numpy prints.
+//! Tensors as text, compared with numpy's output.
 
 use tensorfile::view::PrintOptions;
 use tensorfile::{Dtype, Element, Tensor, TensorInfo, TensorView};

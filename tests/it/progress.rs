@@ -1,4 +1,4 @@
-//! Listeners of progress, and calls that they end.
+//! Progress callbacks, and calls ended by them.
 
 use std::fs;
 use std::ops::ControlFlow;

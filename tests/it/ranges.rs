@@ -1,4 +1,4 @@
-//! Files in storages that other people implement.
+//! Files in storages implemented outside of the crate.
 
 use std::borrow::Cow;
 use std::io;

@@ -1,4 +1,4 @@
-//! Load reports: their text, and that they agree with loading.
+//! Load reports: their text, and their agreement with loading.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

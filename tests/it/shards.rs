@@ -1,4 +1,4 @@
-//! Checkpoints in several files: what saving leaves, what opening makes of it, and indexes that lie.
+//! Checkpoints in several files: saving, opening, and indexes that lie.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 

@@ -1,4 +1,4 @@
-//! Views of tensors pass on all that is sent with them, and errors of reading name the file.
+//! Views of tensors pass on everything sent with them, and add the file to errors of reading.
 
 use std::fs;
 use std::io::{self, Write};
@@ -146,8 +146,8 @@ impl Write for Longest {
     }
 }
 
-/// What is read is still in the processor's caches when it is written. A view that reads long chunks for several threads
-/// would take longer.
+/// What is read is still in the processor's caches when it is written. A view that reads long chunks for several
+/// threads would take longer.
 #[test]
 fn views_of_files_are_copied_in_short_chunks() {
     const SHORT: usize = 256 << 10;

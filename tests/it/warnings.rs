@@ -1,4 +1,4 @@
-//! Warnings about files that can be read: which there are, and that they can be denied.
+//! Warnings about readable files: when they occur, and how they become errors.
 
 use std::io::Cursor;
 

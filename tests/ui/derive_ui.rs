@@ -1,6 +1,6 @@
-//! The derive's messages about mistakes, of the current stable compiler.
+//! The derive's messages about mistakes, as printed by the current stable compiler.
 //!
-//! `TRYBUILD=overwrite cargo test -p tensorfile-ui-tests` writes them anew.
+//! Run `TRYBUILD=overwrite cargo test -p tensorfile-ui-tests` to update them.
 
 #[test]
 fn derive_ui() {

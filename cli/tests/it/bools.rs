@@ -1,4 +1,4 @@
-//! A file of numpy with the bytes 255, 255, 0 and 1 as bools: every command takes them for the same.
+//! A numpy file with the bytes 255, 255, 0 and 1 as bools: every command must read them as the same values.
 
 use tensorfile::{Tensor, TensorMap};
 

@@ -1,4 +1,4 @@
-//! Directories of checkpoints, shards, and files that are something else than their names say.
+//! Directories of checkpoints, shards, and files whose names promise another format.
 
 use std::fs;
 

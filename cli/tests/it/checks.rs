@@ -1,4 +1,4 @@
-//! Checks look at every kind of tensor, or say that they could not, and then they do not pass.
+//! Commands that check look at every kind of tensor. If they cannot look, they say so and fail.
 
 use tensorfile::{CooTensor, Dtype, Tensor, TensorInfo, TensorMap};
 

@@ -1,5 +1,5 @@
-//! Objects in a store with the interface of S3. Without it, these tests print that they are skipped;
-//! `tests/interop/setup.sh --cloud` installs it.
+//! Objects in an S3 store. Without a server for it, these tests print that they are skipped; `tests/interop/setup.sh
+//! --cloud` installs one.
 
 use std::collections::BTreeSet;
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Folders that trainers save, which are read as one file.
+//! Folders saved by trainers, read as one file.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Exit codes, messages and pipes, which are the same for every command.
+//! Rules for all commands: exit codes, messages and pipes.
 
 use std::io::Read;
 use std::process::Stdio;

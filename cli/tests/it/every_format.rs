@@ -1,4 +1,4 @@
-//! Behaviour that every row of the table of formats has.
+//! Rules for all rows of the table of formats.
 
 use serde_json::Value;
 use tensorfile::stats::Stats;

@@ -1,4 +1,4 @@
-//! A disk that is full: a failure names the file, and the old files stay.
+//! Full disks: the error names the file, and the old file stays.
 
 #[path = "../../../tests/it/support/disk.rs"]
 mod memory;

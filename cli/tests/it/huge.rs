@@ -1,4 +1,4 @@
-//! Files of 20 GiB, most of which is a hole, listed, sliced and reported in 1 GiB of addresses.
+//! Files of 20 GiB, mostly holes, listed, sliced and reported within 1 GiB of addresses.
 
 #[path = "../../../tests/it/support/huge.rs"]
 mod file;

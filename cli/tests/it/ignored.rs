@@ -1,4 +1,4 @@
-//! An argument that would have no effect is refused, or the program says so.
+//! Arguments without an effect: the program refuses them, or says so.
 
 use super::Session;
 

@@ -1,4 +1,4 @@
-//! The memory that commands take for many small tensors: that of the index, and little more.
+//! The memory of commands on many small tensors: the index, and little more.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};

@@ -1,5 +1,5 @@
-//! Files on nginx: http, and https with a certificate of its own. Without nginx, these tests print that they are skipped;
-//! `tests/interop/setup.sh --nginx` installs it.
+//! Files on nginx, by http, and by https with the server's own certificate. Without nginx, these tests print that they
+//! are skipped; `tests/interop/setup.sh --nginx` installs it.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Models in several files, files that people have, and what commands make of them.
+//! Models in several files, and unusual files that people have, in all commands.
 
 use std::fs;
 use std::path::Path;

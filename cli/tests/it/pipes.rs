@@ -1,4 +1,4 @@
-//! Streams give the output of files, whether they are read in order or held.
+//! Streams give the same output as files, whether they are read in order or held in memory.
 
 use std::fs;
 use std::path::Path;

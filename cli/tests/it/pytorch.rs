@@ -1,4 +1,4 @@
-//! Checkpoints of PyTorch, which are read but not written.
+//! PyTorch checkpoints. The program reads but does not write them.
 
 use std::fs;
 use std::path::Path;

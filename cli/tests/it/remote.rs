@@ -1,4 +1,4 @@
-//! Files at URLs, on a server of this process.
+//! Files at URLs, on a server in this process.
 
 #[path = "../../../tests/it/support/server.rs"]
 #[allow(dead_code, reason = "the tests of the library need all of it")]

@@ -1,4 +1,4 @@
-//! `--rename`, in all commands that have it, and the names of tensors without names.
+//! `--rename` in all commands with that option, and names made of positions.
 
 use tensorfile::{File, Tensor, TensorMap};
 

@@ -1,4 +1,4 @@
-//! Streams in which several tensors have one name.
+//! Streams with the same name for several tensors.
 
 use serde_json::Value;
 use tensorfile::{File, Tensor, TensorMap, ten};

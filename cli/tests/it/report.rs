@@ -1,4 +1,4 @@
-//! The page that `report` writes, and its data.
+//! The page written by `report`, and its data.
 
 mod browser;
 

@@ -1,4 +1,4 @@
-//! Several files, directories, and JSON with files that cannot be read.
+//! Several files, directories, and JSON about files that cannot be read.
 
 use serde_json::Value;
 use tensorfile::TensorMap;

@@ -1,4 +1,4 @@
-//! The files that remain when the program is stopped while it writes one, or when it cannot write more.
+//! Files left behind if the program is stopped while it writes, or cannot write more.
 
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The program gives the same results with any number of threads, and where the system has none.
+//! The program gives the same results with any number of threads, and on systems without threads.
 
 use tensorfile::{Tensor, TensorMap};
 

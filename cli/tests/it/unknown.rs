@@ -1,4 +1,4 @@
-//! Files with a tensor of a dtype that the library does not know.
+//! Files with a tensor of an unknown dtype.
 
 use super::Session;
 

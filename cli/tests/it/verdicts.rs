@@ -1,4 +1,4 @@
-//! `verify --for` and `convert` agree: what one refuses, the other does.
+//! `verify --for` and `convert` agree about the tensors that they refuse.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The commands that write files, and the files that they replace. Tests stop them, or let them have no room.
+//! Commands that write files, and the files they replace. Tests stop the commands, or leave them no room.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Parameters of every kind, with bounds in every place.
+//! Type, lifetime and const parameters, with bounds in every place.
 
 use std::marker::PhantomData;
 

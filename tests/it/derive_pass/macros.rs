@@ -1,4 +1,4 @@
-//! Structs that macros write, and types that are macros.
+//! Structs written by macros, and types that are macros.
 
 use ndarray::{Array1, Array2};
 use tensorfile::TensorFile;

@@ -1,4 +1,4 @@
-//! Structs that the derive must compile, one module per concern. Mistakes are in `tests/ui`.
+//! Structs that the derive must accept, one module per concern. Mistakes are in `tests/ui`.
 
 #[allow(dead_code, reason = "the structs only have to compile")]
 mod attributes;

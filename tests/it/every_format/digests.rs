@@ -1,4 +1,4 @@
-//! Digests of the tensors of files, however the files are stored and read.
+//! Digests of files do not depend on how the files are stored and read.
 
 use std::io::Cursor;
 use std::path::Path;

@@ -1,5 +1,4 @@
-//! Writers and readers that fail: the error is that of the writer or reader, and what was written is the file's
-//! beginning.
+//! Writers and readers that fail. You get their error, and the bytes written so far are the beginning of the file.
 
 use std::io::{self, Read, Write};
 

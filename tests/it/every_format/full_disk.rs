@@ -1,4 +1,4 @@
-//! Disks that are full, and limits of the size of files: saving is an error, and the old file stays.
+//! Full disks and limits on the size of files: saving is an error, and the old file stays.
 
 use std::process::Command;
 

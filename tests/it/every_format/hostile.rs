@@ -1,4 +1,4 @@
-//! Damaged files: reading returns an error or a value, never panics, and takes memory in proportion to the file.
+//! Damaged files. Reading returns an error or a value, never panics, and takes memory in proportion to the file.
 
 use std::collections::BTreeSet;
 

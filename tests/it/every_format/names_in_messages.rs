@@ -1,4 +1,4 @@
-//! Names of a stranger's file in messages, which a terminal may print.
+//! Names from untrusted files in messages: they must not control a terminal.
 
 use tensorfile::TensorMap;
 use tensorfile::file::load_tensor;

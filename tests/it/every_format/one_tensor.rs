@@ -1,4 +1,4 @@
-//! `load_tensor` reads what opening the file reads, and less of the rest.
+//! `load_tensor` reads the same tensor as an open file, and less of the rest.
 
 use std::path::Path;
 

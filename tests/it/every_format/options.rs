@@ -1,5 +1,5 @@
-//! Every option of every format is honoured, refused, or documented to have no effect, and all ways in or out agree on
-//! it.
+//! Every option of every format is honoured, refused, or documented to have no effect. All ways of writing and reading
+//! agree.
 
 use std::io::Cursor;
 

@@ -1,4 +1,4 @@
-//! Models of many tensors, which take the tensors one after the other if the file has them in order.
+//! Models of many tensors. If the file has them in order, the reader takes one after the other without a search.
 
 use ndarray::{Array1, Array2, array};
 use tensorfile::format::Deserializer;

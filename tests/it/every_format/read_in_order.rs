@@ -1,4 +1,4 @@
-//! Tensors of streams are those of files, and no payload is held.
+//! Streams read in order give the tensors of the file, and no payload is held.
 
 use std::io::{self, Read, Write};
 

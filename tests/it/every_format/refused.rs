@@ -1,4 +1,4 @@
-//! Tensors that a format cannot store are an error that names the tensor, before anything is written.
+//! Tensors that a format cannot store. The error names the tensor, and nothing is written before it.
 
 use ndarray::{Array1, array};
 use tensorfile::{Category, Dtype, ErrorKind, Format, TensorFile, TensorMap, WriteOptions};

@@ -1,4 +1,4 @@
-//! Round trips of values through every way to write and to read.
+//! Round trips of values through every way of writing and reading.
 
 use tensorfile::{Dtype, Format, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 

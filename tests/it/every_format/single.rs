@@ -1,4 +1,4 @@
-//! A file of a few tensors is read without an index. The result is that of reading it with one.
+//! Files of a few tensors, which are read without an index. The result is the same as with one.
 
 use std::any::type_name;
 use std::fmt::Debug;

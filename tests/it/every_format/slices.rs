@@ -1,4 +1,4 @@
-//! Files in slices, whose payloads are those of the value, and files in memory that is reused.
+//! Files written as slices, whose payloads borrow from the value, and files in reused memory.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

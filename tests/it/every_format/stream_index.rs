@@ -1,4 +1,4 @@
-//! Indexes that are read from streams are those of files, and so are the errors.
+//! Indexes read from streams equal the indexes read from files, and so do errors.
 
 use std::io::{self, Read};
 

@@ -1,4 +1,4 @@
-//! The table itself.
+//! The table of formats itself.
 
 use std::collections::HashSet;
 

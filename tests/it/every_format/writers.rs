@@ -1,5 +1,5 @@
-//! Writers that are killed, several writers at once, and readers meanwhile: the old or the new content is whole, and no
-//! temporary file stays after the next save.
+//! Killed writers, several writers at once, and readers meanwhile. Readers see the old or the new file, never a
+//! mixture, and the next save removes temporary files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! Values that are not the same the second time, and writers that fail: never a corrupt file in silence.
+//! Values that change between the two passes of a save, and writers that fail. The result is an error, never a corrupt
+//! file in silence.
 
 use std::cell::Cell;
 use std::io::{self, Write};
@@ -11,8 +12,8 @@ use tensorfile::{
 
 use crate::support::Messages;
 
-/// A value that is the first of two until it was planned, in the second pass, and the second when it is written. The first
-/// pass stops at the large tensor.
+/// A value that is the first of two until it was planned, in the second pass, and the second when it is written. The
+/// first pass stops at the large tensor.
 struct Turncoat<'a> {
     passes: Cell<usize>,
     values: [&'a [(&'a str, Tensor)]; 2],

@@ -1,4 +1,4 @@
-//! Our reader of flatbuffers against the verifier of the crate `flatbuffers`: both accept the same bytes.
+//! Our reader of flatbuffers compared with the verifier of the crate `flatbuffers`: both accept the same bytes.
 
 use super::{ptd, tensorbuffers};
 use crate::support::{hex, verifier};

@@ -1,5 +1,5 @@
-//! Damaged files read as every kind of type: an error or a value, the same from memory and from a stream, and never a
-//! panic.
+//! Damaged files, read into every kind of type. The result is an error or a value, the same from memory and from a
+//! stream, and never a panic.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;

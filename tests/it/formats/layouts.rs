@@ -1,4 +1,4 @@
-//! Layouts of formats outside of the crate: mistakes are errors before anything is written.
+//! Mistakes in formats defined outside of the crate are errors before anything is written.
 
 use std::sync::Arc;
 

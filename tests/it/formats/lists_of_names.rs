@@ -1,4 +1,4 @@
-//! Tensors that begin as the list of embedded names does. In a file without names, the last one would be read as that
+//! Tensors that begin like the list of embedded names. In a file without names, the last one would be read as that
 //! list.
 
 use serde::Serialize;

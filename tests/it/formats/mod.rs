@@ -1,7 +1,7 @@
 //! Bytes and messages, format by format.
 //!
-//! Files are written out by hand, from the specifications: our writer is no evidence for our reader, nor the other way
-//! around.
+//! Files are written out by hand, from the specifications, because our writer is no evidence for our reader, and our
+//! reader none for our writer.
 
 mod btf;
 mod changed;

@@ -1,4 +1,4 @@
-//! Files that the real software of the formats wrote, in `tests/fixtures/others`: TFRT's C++, ggml's C++, Go, and the crate
+//! Files written by the formats' own software, in `tests/fixtures/others`: TFRT's C++, ggml's C++, Go, and the crate
 //! `tensorbuffers`.
 
 use serde::Deserialize;

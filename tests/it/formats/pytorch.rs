@@ -1,4 +1,5 @@
-//! Checkpoints of PyTorch. `tests/fixtures/pytorch/write.py` made the files, and says what PyTorch reads from them.
+//! PyTorch checkpoints. `tests/fixtures/pytorch/write.py` made the files, and records the values that PyTorch reads
+//! from them.
 
 use std::fs;
 
@@ -1388,7 +1389,8 @@ fn the_tree_of_a_checkpoint_has_the_tensors_of_its_index() {
         for (position, tensor) in file.tensors().enumerate() {
             let names: Vec<&String> =
                 found.iter().filter(|(_, found)| *found == position).map(|(name, _)| name).collect();
-            // Parts of tensors that are not read, attributes, and further names of one container have no place of their own.
+            // Parts of tensors that are not read, attributes, and further names of one container have no place of their
+            // own.
             let is_named = names.iter().any(|name| *name == tensor.name() || file.len() == 1);
             assert!(names.is_empty() || is_named, "{file:?} {} {names:?}", tensor.name());
             tensors += usize::from(is_named);

@@ -1,4 +1,4 @@
-//! Files that TensorFlow Runtime made: its test data, in `tests/fixtures/tfrt`.
+//! Files made by TensorFlow Runtime: its test data, in `tests/fixtures/tfrt`.
 
 use ndarray::{Array1, Array2, Array4, ArrayView2, array};
 use tensorfile::{Arrays, TensorMap, btf};

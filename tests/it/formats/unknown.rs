@@ -1,5 +1,5 @@
-//! Tensors of dtypes that we do not know: they are listed, all other tensors of the file are read, and the format of
-//! the file writes them again.
+//! Tensors of unknown dtypes. They are listed, all other tensors of the file are read, and the format of the file can
+//! write them again.
 
 use tensorfile::file::Backend;
 use tensorfile::view::Subset;

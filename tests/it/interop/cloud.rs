@@ -1,4 +1,4 @@
-//! Stores that need signatures, on this machine: S3 by moto, Azure by azurite, and Google by a server of the tests.
+//! Stores that need signatures, all on this machine: S3 by moto, Azure by azurite, and Google by a server of the tests.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 
@@ -142,7 +142,8 @@ fn saves_and_loads() {
     let part = file.slice("large", &[4_000_000..4_000_002]).unwrap();
     assert_eq!(part.array::<f32>().unwrap(), ndarray::array![4_000_000.0, 4_000_001.0].into_dyn());
 
-    // An existing object stays, whether the new one is short or long, and whether it was there first or comes meanwhile.
+    // An existing object stays, whether the new one is short or long, and whether it was there first or comes
+    // meanwhile.
     let new = SaveOptions::new().no_replace(true);
     for value in [&map, &small] {
         let error = new.save(url, value).unwrap_err();

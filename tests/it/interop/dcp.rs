@@ -1,4 +1,4 @@
-//! Folders that PyTorch saved, compared with what PyTorch reads from them.
+//! Folders saved by PyTorch: we read the same tensors as PyTorch does.
 
 use crate::dcp::{compare, described};
 use crate::support::interop::{installed, run};

@@ -1,4 +1,4 @@
-//! Digests as a Python program computes them from their definition.
+//! Digests compared with a Python program that follows their definition.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! GGUF to and from the Python package of llama.cpp.
+//! GGUF files exchanged with the Python package of llama.cpp.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Files to and from foreign software, which `support/interop.rs` finds. Without it, these tests print that they are
-//! skipped.
+//! Files exchanged with other software, which `support/interop.rs` finds. If it is not installed, these tests print
+//! that they are skipped.
 
 #[cfg(feature = "cloud")]
 mod cloud;

@@ -1,4 +1,4 @@
-//! Arrays to and from numpy: `.npy` and `.npz` files.
+//! `.npy` and `.npz` files exchanged with numpy.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! ExecuTorch data files against software that is not ours: the `flatbuffers` package of Python walks and builds the
-//! tables by field numbers, `flatc` prints files by our schema, and ExecuTorch itself loads them.
+//! ExecuTorch data files exchanged with other software. The `flatbuffers` package of Python walks and builds the tables
+//! by field numbers, `flatc` prints files by our schema, and ExecuTorch itself loads them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

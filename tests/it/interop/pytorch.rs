@@ -1,4 +1,4 @@
-//! Checkpoints that PyTorch wrote at random, compared with what PyTorch reads from them.
+//! Random checkpoints saved by PyTorch: we read the same values as PyTorch does.
 
 use std::collections::BTreeMap;
 use std::panic::catch_unwind;

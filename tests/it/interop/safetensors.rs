@@ -1,4 +1,4 @@
-//! safetensors to and from its own Python package.
+//! Files exchanged with safetensors' Python package.
 //!
 //! `formats/safetensors.rs` compares with the Rust crate.
 

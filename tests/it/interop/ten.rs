@@ -1,4 +1,4 @@
-//! `.ten` files to and from the software that the format comes from, `webdataset`.
+//! `.ten` files exchanged with `webdataset`, the software that the format comes from.
 
 use std::collections::BTreeMap;
 use std::path::Path;

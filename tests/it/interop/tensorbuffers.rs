@@ -1,5 +1,5 @@
-//! TensorBuffers against software that is not ours: the `flatbuffers` package of Python walks and builds the tables by
-//! field numbers, and `flatc` prints the metadata by our schema.
+//! TensorBuffers files exchanged with other software. The `flatbuffers` package of Python walks and builds the tables
+//! by field numbers, and `flatc` prints the metadata by our schema.
 //!
 //! The reference's own bytes are in `formats/tensorbuffers.rs`.
 

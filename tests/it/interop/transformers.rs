@@ -1,6 +1,6 @@
-//! Models of `transformers`: we read those that it saves, and it loads those that we write.
+//! Models exchanged with `transformers`, in both directions.
 //!
-//! It is installed by hand, for one version or several: `tests/interop/setup.sh --torch --transformers VERSION`.
+//! Install one or several versions by hand: `tests/interop/setup.sh --torch --transformers VERSION`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

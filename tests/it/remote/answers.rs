@@ -1,4 +1,4 @@
-//! Answers of all kinds that servers give: a file at a URL has the tensors of the file on disk, or is an error.
+//! All kinds of answers of servers. A file at a URL has the same tensors as the file on disk, or is an error.
 
 use tensorfile::{ErrorKind, File, TensorMap, WriteOptions, load};
 

@@ -1,4 +1,4 @@
-//! Files at URLs: the requests that they take, servers that misbehave, and the hub.
+//! Files at URLs: the requests they need, servers that misbehave, and the hub.
 
 #![allow(clippy::single_range_in_vec_init, reason = "a vector is sliced by one range")]
 

@@ -1,4 +1,4 @@
-//! Counts of requests.
+//! The number of requests for common tasks.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The neighbours: ordinary serde types in tensor files, and our types in other serde formats.
+//! serde's two directions: ordinary serde types in tensor files, and our types in other serde formats.
 
 mod by_name;
 mod by_position;
@@ -36,8 +36,8 @@ struct Road<T> {
     from_reader: fn(&[u8]) -> tensorfile::Result<T>,
 }
 
-/// Returns the value in each format with several tensors that can be written: with names, stored or embedded, and in BTF
-/// without.
+/// Returns the value in each format with several tensors that can be written: with names, stored or embedded, and in
+/// BTF without.
 fn roads<T: Serialize + DeserializeOwned>(value: &T) -> Vec<Road<T>> {
     macro_rules! road {
         ($format:ident, $options:expr, $has_names:literal) => {
@@ -74,7 +74,8 @@ fn roads<T: Serialize + DeserializeOwned>(value: &T) -> Vec<Road<T>> {
     ]
 }
 
-/// Sends a value through the formats of this crate, with names. All but the first two may lack a dtype, a rank or a key.
+/// Sends a value through the formats of this crate, with names. All but the first two may lack a dtype, a rank or a
+/// key.
 #[track_caller]
 fn assert_named_files_round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T) {
     for (at, road) in roads(value).into_iter().filter(|road| road.has_names).enumerate() {

@@ -1,5 +1,5 @@
-//! Values that store nothing: empty lists and maps, absent options, and structs of them. What is saved is read as the same
-//! value, or is refused before the first byte.
+//! Values that store nothing: empty lists and maps, absent options, and structs of them. Such a value is read back the
+//! same, or refused before the first byte.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;

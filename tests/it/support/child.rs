@@ -1,4 +1,4 @@
-//! Processes that tests stop: a test starts this program again, to run one ignored test.
+//! Processes for tests to stop. A test starts this program again, and lets it run one ignored test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};

@@ -1,6 +1,7 @@
-//! Writes folders as `torch.distributed.checkpoint` does, for tests of folders that PyTorch would not write, and large ones.
+//! Writes folders like `torch.distributed.checkpoint`, for tests of large folders, and of folders that PyTorch would
+//! not write.
 //!
-//! It is no evidence for the reader: the folders of PyTorch itself are in `tests/fixtures/dcp`.
+//! These folders are no evidence for our reader. Folders of PyTorch itself are in `tests/fixtures/dcp`.
 
 #![allow(dead_code, reason = "benchmarks and fuzz targets use a part of it")]
 
@@ -20,8 +21,8 @@ impl Pickle {
         Self(ops.to_vec(), None)
     }
 
-    /// A pickle that names a global or an attribute once, and the number of it from then on, as Python does. The first numbers
-    /// are for parts of it.
+    /// A pickle that names a global or an attribute once, and the number of it from then on, as Python does. The first
+    /// numbers are for parts of it.
     fn with_memo() -> Self {
         let mut pickle = Self(Self::new().0, Some(HashMap::new()));
         pickle.op(b"N").op(&[0x94; Self::OWN as usize]).op(b"0");
@@ -156,8 +157,8 @@ pub fn metadata(entries: &[(String, Entry)], planner_data: &[u8]) -> Vec<u8> {
     pickle.0
 }
 
-/// Returns what `torch.save` writes of a tensor before its elements, and after them. `storage` is the type of its storage, as
-/// `FloatStorage`, whose elements have `size` bytes. Checksums are left out, as PyTorch can.
+/// Returns what `torch.save` writes of a tensor before its elements, and after them. `storage` is the type of its
+/// storage, as `FloatStorage`, whose elements have `size` bytes. Checksums are left out, as PyTorch can.
 pub fn tensor_item(storage: &str, size: u64, shape: &[u64], strides: &[u64]) -> (Vec<u8>, Vec<u8>) {
     let elements = shape.iter().product::<u64>();
     let mut pickle = Pickle::from_ops(b"\x80\x02");
@@ -184,8 +185,8 @@ pub fn number_item(number: i64) -> Vec<u8> {
     before
 }
 
-/// Returns an archive of a pickle and of a storage of `len` bytes, less than 4 GiB: what is before the storage, and what is
-/// after it.
+/// Returns an archive of a pickle and of a storage of `len` bytes, less than 4 GiB: what is before the storage, and
+/// what is after it.
 pub fn archive(pickle: &[u8], len: u64) -> (Vec<u8>, Vec<u8>) {
     let len = u32::try_from(len).unwrap();
     let own = |bytes: &[u8]| u32::try_from(bytes.len()).unwrap();

@@ -1,4 +1,4 @@
-//! Files of up to 20 GiB, most of which is a hole.
+//! Files of up to 20 GiB that are mostly holes.
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom, Write};

@@ -1,6 +1,6 @@
-//! Foreign software, which `tests/interop/setup.sh` installs into `target/interop` or `$TENSORFILE_INTEROP`.
+//! Finds other software, which `tests/interop/setup.sh` installs into `target/interop` or `$TENSORFILE_INTEROP`.
 //!
-//! Tests print that they are skipped if it is missing.
+//! If software is missing, its tests print that they are skipped.
 
 use std::path::PathBuf;
 use std::process::Command;

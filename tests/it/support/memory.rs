@@ -1,4 +1,4 @@
-//! The memory that a call takes: the allocator of this test binary counts.
+//! Measures the memory of a call: the allocator of this test binary counts.
 
 #![expect(unsafe_code, reason = "allocations can only be counted by an allocator")]
 

@@ -1,4 +1,4 @@
-//! Shared by all tests: tensors and files to test with, slow readers, and ways to compare messages.
+//! Shared by all tests: tensors, files, slow readers, and comparisons of messages.
 
 #[cfg(unix)]
 pub mod child;

@@ -1,5 +1,5 @@
-//! A web server for tests: it serves ranges from memory, counts requests, and misbehaves as it is told. Objects are written
-//! to it as to Google Cloud Storage.
+//! A web server for tests. It serves ranges from memory, counts requests, and misbehaves on demand. Objects can be
+//! uploaded to it as to Google Cloud Storage.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -160,8 +160,8 @@ impl Server {
         self.take_seen().len()
     }
 
-    /// Returns the number of round trips so far, and forgets them: the longest chain of requests, each of which came after
-    /// the answer to the one before it.
+    /// Returns the number of round trips so far, and forgets them: the longest chain of requests, each of which came
+    /// after the answer to the one before it.
     pub fn round_trips(&self) -> usize {
         self.state.rounds.swap(0, Ordering::SeqCst)
     }

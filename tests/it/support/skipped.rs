@@ -1,4 +1,4 @@
-//! Tests that are skipped because something is missing.
+//! Says which tests are skipped because software is missing.
 
 use std::fmt::Display;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! The index of a PTD or TensorBuffers file against the verifier of the crate `flatbuffers`.
+//! Compares our reading of PTD and TensorBuffers indexes with the verifier of the crate `flatbuffers`.
 
 use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, VOffsetT, Vector, Verifiable, Verifier, VerifierOptions};
 use tensorfile::{ptd, tensorbuffers};

@@ -1,4 +1,4 @@
-//! Every mistake is reported, and code that uses the struct adds nothing.
+//! Every mistake is reported, and code that uses the struct adds no messages.
 
 use ndarray::Array1;
 use tensorfile::TensorFile;

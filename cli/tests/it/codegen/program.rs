@@ -1,4 +1,4 @@
-//! Loads each file into its generated struct, and saves that.
+//! Loads each file into its generated struct, and saves the struct again.
 
 // The generated code gives no warnings, except that no field is read.
 #![deny(warnings)]

@@ -1,4 +1,4 @@
-//! Opens pages in Chromium, if `$CHROMIUM` names it or it is in the path.
+//! Opens pages in Chromium, found in the path or named by `$CHROMIUM`.
 
 use std::ffi::OsString;
 use std::fs;
