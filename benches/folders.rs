@@ -1,17 +1,19 @@
-//! Folders of trainers: listing many tensors, and converting a folder of four processes to one file of safetensors.
+//! Folders of trainers: listing many tensors, and converting a folder of four processes to one safetensors file.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench folders               # 10,000 tensors; 4 GiB, which takes 12 GiB of disk
 //! BENCH_SHRINK=100 cargo bench -p tensorfile-benches --bench folders
 //! ```
 //!
-//! The folder is written by a small writer, as `torch.distributed.checkpoint` does, without checksums, and flushed to disk. Half
-//! of the bytes are tensors in rows, a quarter in columns, and a quarter in one chunk. Converting is a multiple of what does the
-//! same: `convert`, which flushes its file, of `cp` and `sync`, and `convert --no-flush` of `cp`. All are measured five times in
-//! turn; the best of each counts. Peak memory is the `VmHWM` of the program without mapped pages, of which it has none: it reads
-//! at positions.
+//! A small writer writes the folder like `torch.distributed.checkpoint`, without checksums, and flushes it to disk.
+//! Half of the bytes are tensors split by rows, a quarter by columns, and a quarter in one chunk.
 //!
-//! The goals: a tenth of a second for each 5,000 tensors of `ls`, 0.9 × the copy, and 64 MiB. It fails if a full run misses one.
+//! The time to convert is a multiple of a copy: of `cp` and `sync` for `convert`, which flushes its file, and of `cp`
+//! for `convert --no-flush`. All are measured five times in turn; the best of each counts. Peak memory is the program's
+//! `VmHWM`. It contains no mapped pages, because the program reads at positions.
+//!
+//! The goals are a tenth of a second for each 5,000 tensors of `ls`, 0.9 × the copy, and 64 MiB. If a full run misses
+//! one, the benchmark fails.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -44,7 +46,7 @@ mod linux {
 
     type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-    /// The processes that save.
+    /// The number of processes that save.
     const RANKS: u64 = 4;
 
     pub fn main() -> Result<()> {
@@ -93,7 +95,8 @@ mod linux {
         Ok(())
     }
 
-    /// Writes a folder of tensors of `rows` × `columns` floats: of four, two are in rows, one in columns and one whole.
+    /// Writes a folder of tensors of `rows` × `columns` floats. Of four tensors, two are split by rows, one by columns,
+    /// and one is whole.
     fn write(folder: &Path, tensors: u64, rows: u64, columns: u64) -> Result<()> {
         fs::create_dir(folder)?;
         let name = |rank: u64| format!("__{rank}_0.distcp");

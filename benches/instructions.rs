@@ -1,17 +1,17 @@
-//! Instructions that reading and writing take, for each tensor, counted by valgrind.
+//! Counts the instructions for reading and writing a tensor, with valgrind.
 //!
 //! ```sh
 //! export CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1   # as in `.ci/run`
 //! bench="cargo bench -p tensorfile-benches --bench instructions"
 //! $bench                # everything: takes half a minute
-//! $bench -- one         # only the cases whose names begin so
-//! $bench -- --check     # fails where a count is more than 5 % above the one in instructions.csv
+//! $bench -- one         # only cases whose names begin with this
+//! $bench -- --check     # fails if a count is more than 5 % above instructions.csv
 //! $bench -- --write     # accepts the counts: writes them to instructions.csv
 //! ```
 //!
-//! Unlike times, counts hardly depend on what else the machine does. They do depend on the compiler and the C library,
-//! so `--check` compares nothing where these are others than those that the file names. The seeds of hash tables differ
-//! in each process and change some counts by up to 8 %: everything is counted five times, and the lowest count is taken.
+//! Unlike times, counts hardly depend on other work of the machine. They do depend on the compiler and the C library.
+//! If yours differ from those named in the file, `--check` compares nothing. The seeds of hash tables differ between
+//! processes and change some counts by up to 8 %, so everything is counted five times, and the lowest count is taken.
 
 mod cases;
 
@@ -67,8 +67,8 @@ const PROFILE: [(&str, &str); 2] = [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARG
 /// The number of small tensors.
 const MANY: usize = 1_000;
 
-/// The number of processes that count each case. With one, a third of all checks failed without a change; with five, one
-/// in 700 (drawn from 15 counts).
+/// The number of processes that count each case. With one, a third of all checks failed without a change; with five,
+/// one in 700 (drawn from 15 counts).
 const COUNTS: usize = 5;
 
 /// Work that can be repeated.
@@ -83,12 +83,12 @@ struct Case {
 }
 
 impl Case {
-    /// Returns how often the work is counted, so that it reads or writes about `MANY` tensors.
+    /// Returns how often to repeat the work, so that it reads or writes about `MANY` tensors.
     fn repeats(&self) -> usize {
         MANY / self.tensors
     }
 
-    /// Runs the work, once to warm up, and then often enough to be counted.
+    /// Runs the work once to warm up, and then often enough to be counted.
     fn run(&self) -> Result<()> {
         let mut work = (self.prepare)()?;
         work()?;
@@ -113,7 +113,7 @@ fn count(cases: &[Case], wanted: &str) -> std::result::Result<Vec<u64>, Failure>
     Ok(lowest)
 }
 
-/// Counts all cases in a process of its own.
+/// Counts all cases in a separate process.
 fn count_once(cases: &[Case], wanted: &str) -> std::result::Result<Vec<u64>, Failure> {
     let folder = tempfile::tempdir()?;
     let counts = folder.path().join("counts");
@@ -171,7 +171,7 @@ fn accepted(cases: &[Case], counts: &[u64]) -> io::Result<String> {
     Ok(lines)
 }
 
-/// The software that counts depend on.
+/// Returns the versions of the software on which counts depend.
 fn environment() -> io::Result<String> {
     let print = |program: &str, argument: &str| {
         let output = Command::new(program).arg(argument).output()?;
@@ -361,7 +361,7 @@ fn all() -> Vec<Case> {
     cases
 }
 
-/// Returns the cases of the encoder and the decoder, which only one format has.
+/// Returns the cases of the encoder and the decoder. Only one format has them.
 fn streams() -> [Case; 3] {
     use tensorfile::ten;
 
@@ -412,7 +412,7 @@ fn small() -> impl Iterator<Item = Array1<f32>> {
     (0..MANY).map(|tensor| Array1::from_elem(16, tensor as f32))
 }
 
-/// Returns a name of the 8 bytes that `.ten` has for them.
+/// Returns a name of 8 bytes, the most that `.ten` stores.
 fn name(tensor: usize) -> String {
     format!("t{tensor:07}")
 }

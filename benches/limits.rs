@@ -4,16 +4,17 @@
 //! ```sh
 //! bench="cargo bench -p tensorfile-benches --bench limits --all-features"
 //! $bench                    # everything: takes 8 GiB of memory to make the files, and a quarter of an hour
-//! $bench -- 'many ten'      # only the files whose names begin so
+//! $bench -- 'many ten'      # only files whose names begin with this
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
-//! The file of 20 GiB is a hole. "Index" is the peak memory of showing one tensor, for which the file is opened and
-//! little else, and "above" is what a command takes in addition. Bytes per tensor are those of the peak without that of
-//! the program over a file of one tensor. The goal is 64 MiB, 200 bytes per tensor and the names, in addition to the
-//! program; if a command misses it, the benchmark fails. `ls --tree`, `ls --patterns` and `codegen` hold a branch, a
-//! pattern or a field for each line that they print, and the names of these files have nothing in common: they have no
-//! goal, and are here to show how much that is.
+//! The file of 20 GiB is a hole. "Index" is the peak memory of showing one tensor, which is little more than opening
+//! the file. "Above" is the memory that a command takes in addition. Bytes per tensor are the peak minus the peak for a
+//! file of one tensor.
+//!
+//! The goal is the program itself plus 64 MiB, 200 bytes per tensor, and the names. If a command misses it, the
+//! benchmark fails. `ls --tree`, `ls --patterns` and `codegen` have no goal: they hold a branch, a pattern or a field
+//! for each line they print, and the names in these files have nothing in common.
 
 #[cfg(not(target_os = "linux"))]
 fn main() {
@@ -50,11 +51,11 @@ mod linux {
     const BOUND: u64 = 64 * MIB;
     const PER_TENSOR: u64 = 200;
 
-    /// The commands that hold what they print, so that they have no limit: a branch, a pattern or a field for each
+    /// Commands without a goal, because they hold everything they print: a branch, a pattern or a field for each
     /// tensor, if no two names have a part in common.
     const UNLIMITED: &[&str] = &["ls --tree", "ls --patterns", "codegen"];
 
-    /// The commands, with what comes before and after the file.
+    /// The commands, with the arguments before and after the file.
     const COMMANDS: &[(&str, &[&str], &[&str])] = &[
         ("ls", &["ls"], &[]),
         ("ls --json", &["ls", "--json"], &[]),
@@ -120,7 +121,7 @@ mod linux {
         Format::named(format)
     }
 
-    /// Tensors of one shape, which are not held.
+    /// Tensors of one shape, made when they are written.
     struct Many {
         tensors: usize,
         /// The least length of a name.
@@ -170,7 +171,7 @@ mod linux {
     #[derive(Default)]
     struct Run {
         time: Duration,
-        /// The time on all processors, which other programs lengthen less.
+        /// The processor time, on which other programs have less influence.
         cpu: Duration,
         /// The peak memory in bytes.
         peak: u64,
@@ -289,9 +290,9 @@ mod linux {
         }
     }
 
-    /// Waits for a process. Returns what it took, and whether it succeeded.
+    /// Waits for a process. Returns its time and memory, and whether it succeeded.
     ///
-    /// The system tells the peak of a process that ended too, but counts the memory of its parent as it was started.
+    /// The system reports the peak of an ended process too, but includes the memory of its parent at the start.
     fn watch(child: &mut Child) -> Result<(Run, bool)> {
         let (status, stat) = (format!("/proc/{}/status", child.id()), format!("/proc/{}/stat", child.id()));
         let (mut run, start) = (Run::default(), Instant::now());

@@ -1,14 +1,12 @@
-//! Messages of one `f32` array, as programs send them to each other over a stream: the time to encode and to decode
-//! one.
+//! The time to encode and decode messages of one `f32` array, such as programs exchange over a stream.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench messages --all-features             # everything: takes a minute
-//! cargo bench -p tensorfile-benches --bench messages --all-features -- decode   # only the rows that begin so
+//! cargo bench -p tensorfile-benches --bench messages --all-features -- decode   # only rows that begin with this
 //! ```
 //!
-//! Each cell is the lowest time of the rounds, and its multiple of the row that the group of rows begins with. The rows
-//! of a group are measured in turns, because times on a busy machine wander. `BENCH_SHRINK` divides the number of
-//! rounds.
+//! Each cell is the lowest time of all rounds, and its multiple of the first row of the group. The rows of a group are
+//! measured in turns, because times on a busy machine wander. `BENCH_SHRINK` divides the number of rounds.
 
 use std::hint::black_box;
 use std::io::{self, Read};
@@ -18,7 +16,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use ndarray::Array1;
 use tensorfile::{Arrays, Result, ten};
 
-/// The numbers of elements of the benchmarks of the Go package `ten`.
+/// The numbers of elements in the benchmarks of the Go package `ten`.
 const ELEMENTS: [usize; 4] = [100, 500, 1000, 10_000];
 
 /// The messages of a long stream.
@@ -54,7 +52,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Work to be measured, and the number of messages that a call is.
+/// Work to measure, and the number of messages in one call.
 struct Row {
     what: &'static str,
     messages: usize,
@@ -79,7 +77,7 @@ fn measure(rows: &mut [Row], rounds: usize) -> Vec<(&'static str, Duration)> {
     lowest
 }
 
-/// A stream of one message several times. Memory that was not read lately would take longer to read than all else.
+/// A stream that repeats one message. Reading memory for the first time would take longer than everything else.
 struct Repeated<'a> {
     message: &'a [u8],
     rest: &'a [u8],
@@ -102,8 +100,8 @@ impl Read for Repeated<'_> {
     }
 }
 
-/// Reads a message of known lengths without a look at it: what no decoder of streams can do without. `Read` fills
-/// memory that is initialized, so that of large messages is written twice.
+/// Reads a message of known lengths without looking at it: the least any decoder of streams must do. `Read` fills only
+/// initialized memory, so the memory of large messages is written twice.
 fn read_exactly(stream: &mut impl Read, message: usize, elements: usize) -> Option<Vec<f32>> {
     const HEADER: usize = 96;
     let mut around = [0; HEADER];

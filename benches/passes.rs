@@ -1,19 +1,19 @@
-//! Time of work over whole payloads, as a multiple of a plain copy or read of the same bytes.
+//! The time of work over whole payloads, as a multiple of a plain copy or read of the same bytes.
 //!
 //! ```sh
 //! bench="cargo bench -p tensorfile-benches --bench passes"
 //! $bench                    # everything: takes 3 GiB of disk and five minutes
-//! $bench -- cast            # only the cases whose names begin so
+//! $bench -- cast            # only cases whose names begin with this
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
-//! A cast in memory is measured beside a copy of the larger of its two sides, both to memory that was used before. The
-//! program is measured from its start to its end, over a file of 1 GiB in 64 tensors in the page cache, beside reading
-//! the file in pieces with as many threads; for `convert`, writing the result and flushing it to disk comes on top of
-//! that. Each round measures both right after the other, and the table shows medians over the rounds.
+//! A cast in memory is compared with a copy of the larger of its two sides, both to memory that was used before. The
+//! program is measured from start to end, over a file of 1 GiB in 64 tensors in the page cache. It is compared with
+//! reading the file in pieces with as many threads; for `convert`, also with writing the result and flushing it to
+//! disk. Each round measures both one right after the other, and the table shows medians over the rounds.
 //!
-//! Rows of two programs measure this one beside another that does similar work: `b3sum` (`cargo install b3sum`), `cmp`,
-//! and `python3` with numpy. Each is left out, with a note, where it cannot be run.
+//! Some rows compare the program with another one that does similar work: `b3sum` (`cargo install b3sum`), `cmp`, and
+//! `python3` with numpy. If you do not have one, its rows are left out, with a note.
 
 mod cases;
 mod program;
@@ -149,7 +149,7 @@ fn commands(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Computes with numpy what `stats` prints, with the whole file as numbers: the few that are none take no longer.
+/// Computes with numpy the output of `stats`. It takes the whole file for numbers; the few header bytes take no longer.
 const NUMPY: &str = "
 import sys, numpy
 for part in numpy.array_split(numpy.memmap(sys.argv[1], numpy.float32), 64):

@@ -1,15 +1,17 @@
-//! Read plans, as multiples of the best way to read the same bytes with calls of the system in the same run.
+//! Read plans, compared with the fastest way to read the same bytes by system calls.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench plans               # a file of 256 MiB
 //! cargo bench -p tensorfile-benches --bench plans -- 4096       # of 4096 MiB
 //! ```
 //!
-//! Memory is written before it is read into, as page faults take longer than reading. All ways read into the same memory,
-//! as a disk filled one half of a machine's memory in 1.6 s and the other in 2.0 s. It begins with a page: copies to
-//! other addresses take twice as long on some processors. Times are the shortest of rounds that
-//! measure all ways in turn. "Cold" files are removed from the page cache first, by `dd` of GNU. The ratio is the time of
-//! the best other way by that of the plan: 1.0 is as fast.
+//! The ratio is the time of the fastest other way divided by the plan's: 1.0 is as fast. Times are the shortest of
+//! several rounds, each of which measures all ways in turn. "Cold" files are first removed from the page cache, by GNU
+//! `dd`.
+//!
+//! Memory is written before it is read into, because page faults take longer than reading. All ways read into the same
+//! memory: a disk filled one half of a machine's memory in 1.6 s and the other in 2.0 s. The memory begins with a page,
+//! because copies to other addresses take twice as long on some processors.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -201,18 +203,18 @@ fn measure(
     Ok(())
 }
 
-/// What `O_DIRECT` reads at once, and a thread here.
+/// The most bytes that `O_DIRECT` reads at once, and that a thread takes here.
 const BLOCK: usize = 8 << 20;
 
-/// What offsets, lengths and addresses are multiples of for `O_DIRECT`.
+/// `O_DIRECT` needs offsets, lengths and addresses that are multiples of this.
 const SECTOR: usize = 4096;
 
 fn is_aligned(range: &Range<u64>) -> bool {
     range.start.is_multiple_of(SECTOR as u64) && (range.end - range.start).is_multiple_of(SECTOR as u64)
 }
 
-/// Reads ranges to the beginning of `memory`, where they are one after the other as they were asked for, with threads that
-/// take one block at a time: in the order of the file, or as they were asked for.
+/// Reads ranges to the beginning of `memory`, one after the other in the order asked for. Threads take one block at a
+/// time, in the order of the file or in the order asked for.
 #[cfg(unix)]
 fn read_raw(file: &File, ranges: &[Range<u64>], in_file_order: bool, memory: &mut [u8], threads: usize) {
     let (mut rest, mut blocks) = (memory, Vec::new());
@@ -239,7 +241,7 @@ fn read_raw(file: &File, ranges: &[Range<u64>], in_file_order: bool, memory: &mu
     });
 }
 
-/// Opens a file past the page cache, where the number of the flag is known.
+/// Opens a file past the page cache, on systems whose flag we know.
 #[cfg(unix)]
 fn open_direct(path: &Path) -> Option<File> {
     let flag = if cfg!(all(target_os = "linux", target_arch = "x86_64")) { 0o40000 } else { return None };

@@ -1,12 +1,12 @@
-//! Files at URLs, on a server of this process with the latency and the speed of one far away.
+//! Files at URLs, on a server in this process that is as slow as a distant one.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench remote --features http            # a file of 256 MiB
 //! cargo bench -p tensorfile-benches --bench remote --features http -- 1024    # of 1024 MiB
 //! ```
 //!
-//! Each answer begins after 30 ms, and each connection sends 100 MB/s. "One connection" is one request for all bytes, over
-//! a connection that is open. Times are the shortest of rounds that measure all ways in turn.
+//! Each answer begins after 30 ms, and each connection sends 100 MB/s. "One connection" is one request for all bytes,
+//! on an open connection. Times are the shortest of several rounds, each of which measures all ways in turn.
 
 #[path = "../tests/it/support/server.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "it is that of the tests, which need all of it")]

@@ -1,5 +1,4 @@
-//! One tensor of a large file: opening the file and reading the tensor by its name, with the file in the page cache and
-//! not.
+//! Opens a large file and reads one tensor by name, with and without the file in the page cache.
 //!
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench selective --all-features   # writes files of 4 GiB, one after the other
@@ -7,9 +6,8 @@
 //! BENCH_SHRINK=100 cargo bench -p tensorfile-benches --bench selective --all-features   # of 10 tensors
 //! ```
 //!
-//! Times are medians, with their multiple of what the `safetensors` crate takes with a mapped file of its own format.
-//! The bytes are those that the system read from the disk, as Linux counts them; `dd` of GNU removes the file from the
-//! cache.
+//! Times are medians, and multiples of the `safetensors` crate's time for a mapped file of its own format. Bytes are
+//! those that the system read from the disk, as counted by Linux. GNU `dd` removes the file from the cache.
 
 use std::collections::BTreeMap;
 use std::fs;

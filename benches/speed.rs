@@ -1,16 +1,16 @@
-//! Speed as a multiple of the `safetensors` crate's, beside other libraries that write and read arrays.
+//! Speed as a multiple of the `safetensors` crate's, with other array libraries for comparison.
 //!
 //! ```sh
 //! bench="cargo bench -p tensorfile-benches --bench speed --features peers"
 //! $bench                    # everything: takes 6 GiB of memory, 3 GiB of disk and twenty minutes
-//! $bench -- large           # only the rows whose names begin so
+//! $bench -- large           # only rows whose names begin with this
 //! BENCH_SHRINK=1000 $bench  # sizes divided by this
 //! ```
 //!
-//! Times on a busy machine wander, so each round measures the reference and the other right after each other, in turns
-//! which of them first. A cell is the median over the rounds of the reference's time divided by the other's: 2.0 is
-//! twice as fast. "Plain" copies, writes or reads the same bytes with one thread and without any format. What a library
-//! cannot do has no cell. `benches/report` puts the table into the README.
+//! A cell is the reference's time divided by the other's, as the median over the rounds: 2.0 is twice as fast. Times on
+//! a busy machine wander, so each round measures the reference and the other one right after the other, and alternates
+//! which comes first. "Plain" copies, writes or reads the same bytes with one thread and without any format. A cell is
+//! empty if the library cannot do the task. `benches/report` puts the table into the README.
 
 mod cases;
 
@@ -44,8 +44,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs a block for each format, with its name, its module, and options with which it stores names: of up to 8 bytes,
-/// or any.
+/// Runs a block for each format, with its name, its module, and options for storing names: of up to 8 bytes, or any.
 macro_rules! for_each_format {
     (|$name:ident, $module:ident| $block:block) => { for_each_format!(|$name, $module, _options| $block) };
     (|$name:ident, $module:ident, $options:ident| $block:block) => {
@@ -396,7 +395,7 @@ fn messages(report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// One array of as many elements as the benchmark of the Go package `ten` has.
+/// One array, with the numbers of elements in the benchmark of the Go package `ten`.
 fn one(report: &mut Report) -> Result<()> {
     for elements in cases::GO {
         let array = vec![Array1::from_elem(elements, 1.5_f32)];
@@ -481,7 +480,7 @@ fn map_file(path: &Path) -> memmap2::Mmap {
     mapping.expect("files can be mapped")
 }
 
-/// An array as the `safetensors` crate takes it.
+/// An array in the form for the `safetensors` crate.
 fn view<D: Dimension>(array: &ndarray::Array<f32, D>) -> TensorView<'_> {
     let view = TensorView::new(safetensors::Dtype::F32, array.shape().to_vec(), bytes(array));
     view.expect("the shape is that of the bytes")
@@ -573,7 +572,7 @@ fn to_rkyv<D: Dimension>(arrays: &[ndarray::Array<f32, D>]) -> rkyv::util::Align
     rkyv::to_bytes::<rkyv::rancor::Error>(&for_rkyv(arrays)).expect("f32 can be stored")
 }
 
-/// The arrays as rkyv takes them, which is not measured.
+/// Returns the arrays in the form for rkyv. This conversion is not measured.
 fn for_rkyv<D: Dimension>(arrays: &[ndarray::Array<f32, D>]) -> Rkyv {
     let shape = |array: &ndarray::Array<f32, D>| array.shape().iter().map(|&dim| dim as u64).collect();
     arrays.iter().map(|array| (shape(array), array.iter().copied().collect())).collect()
@@ -672,7 +671,7 @@ struct Row<'a> {
     reference: Timed<'a>,
 }
 
-/// Work that is called so often, and returns the time of one call.
+/// Work, called as often as given, that returns the time of one call.
 type Timed<'a> = Box<dyn FnMut(u32) -> Duration + 'a>;
 
 impl Report {
@@ -760,7 +759,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// Two digits that count.
+/// Prints a number with two significant digits.
 fn rounded(ratio: f64) -> String {
     match ratio {
         9.95.. => format!("{ratio:.0}"),

@@ -1,4 +1,4 @@
-//! The values that all benchmarks write and read.
+//! The values written and read by all benchmarks.
 #![allow(dead_code, reason = "each benchmark is a crate of its own, and not all of them use all values")]
 
 use std::collections::HashMap;
@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use ndarray::{Array1, Array2};
 use tensorfile::{TensorFile, TensorMap};
 
-/// By how much the environment asks to shrink the sizes; `BENCH_SHRINK=1000` is enough to see that all of it runs.
+/// Returns the divisor of all sizes, from the environment. With `BENCH_SHRINK=1000` you see quickly that everything
+/// runs.
 pub fn shrink() -> usize {
     let shrink = std::env::var("BENCH_SHRINK").ok();
     shrink.map_or(1, |shrink| shrink.parse::<usize>().expect("BENCH_SHRINK is a number").max(1))
@@ -23,7 +24,7 @@ pub fn small() -> Vec<Array1<f32>> {
     (0..(100_000 / shrink()).max(1)).map(|tensor| Array1::from_elem(16, tensor as f32)).collect()
 }
 
-/// The sizes that the benchmark of the Go package `ten` measures, in elements of `f32`.
+/// The sizes in the benchmark of the Go package `ten`, in elements of `f32`.
 pub const GO: [usize; 4] = [100, 500, 1_000, 10_000];
 
 /// The fields of messages, such as the steps of an agent. `.ten` stores names of up to 8 bytes.
@@ -62,8 +63,8 @@ messages! {
     Message8: obs action reward done next_obs logprob value adv;
 }
 
-/// 1,000 tensors a layer under the names of a mixture of experts, such as
-/// `model.layers.17.mlp.experts.108.gate_proj.weight`. Models of 100,000 tensors are of this kind.
+/// 1,000 tensors a layer, with the names of a mixture of experts, such as
+/// `model.layers.17.mlp.experts.108.gate_proj.weight`. Real models with 100,000 tensors are of this kind.
 pub fn model(layers: usize) -> Model {
     let weight = || Weight { weight: Array2::from_elem((4, 4), 1.5) };
     let norm = || Weight { weight: Array1::from_elem(16, 2.5) };
@@ -77,7 +78,7 @@ pub fn model(layers: usize) -> Model {
     Model { model: Layers { layers: (0..layers).map(layer).collect() } }
 }
 
-/// Arrays under the names of the model.
+/// Arrays with the names of the model.
 pub fn model_map(model: &Model) -> tensorfile::Result<HashMap<String, Array1<f32>>> {
     let file = tensorfile::safetensors::to_vec(model)?;
     let map: TensorMap = tensorfile::safetensors::from_slice(&file)?;

@@ -1,11 +1,11 @@
-//! The program that some benchmarks run.
+//! The program, for benchmarks that run it.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Builds the program in the profile of this benchmark, and returns its path. `BENCH_PROGRAM` is the path of one to use
-/// instead.
+/// Builds the program in the profile of this benchmark, and returns its path. Set `BENCH_PROGRAM` to the path of
+/// another one to use.
 pub fn build() -> io::Result<PathBuf> {
     if let Some(path) = std::env::var_os("BENCH_PROGRAM") {
         return std::path::absolute(path);

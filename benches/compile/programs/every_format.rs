@@ -1,4 +1,4 @@
-//! Loads a file and saves it, and goes through every format.
+//! Loads and saves a file, and uses every format.
 
 mod model;
 

@@ -1,4 +1,4 @@
-//! Reads one format and writes another, through the functions that have serde's bounds.
+//! Reads one format and writes another, with the functions that have serde's bounds.
 
 mod model;
 

@@ -1,4 +1,4 @@
-//! Loads a file and saves it under another name, without a struct: the crate's own part of a program.
+//! Loads a file and saves it under another name, without a struct: the library's own share of a program.
 
 use std::env;
 

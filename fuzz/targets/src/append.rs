@@ -1,4 +1,4 @@
-//! Tensors added to arbitrary files of TensorBuffers.
+//! Appends tensors to arbitrary TensorBuffers files.
 
 use std::fs;
 
@@ -49,7 +49,7 @@ pub fn run(input: &[u8]) {
     everything(&after);
 }
 
-/// Reads a file that was appended to as any other.
+/// Reads the file after appending, in the ordinary way.
 fn everything(file: &File) {
     if file.tensors().any(|tensor| tensor.info().unknown_dtype().is_some()) {
         return;

@@ -1,4 +1,4 @@
-//! Files that are opened with each backend.
+//! Opens files with each backend.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use tensorfile::{Category, ErrorKind, File, OpenOptions, Result, Tensor, TensorM
 
 use crate::budget::{bounded, limits};
 
-/// Returns a tensor and what was read of it as text, after checking them.
+/// Checks a tensor, and returns it and its elements as text.
 pub type ShowTensor<'a> = &'a dyn Fn(&FileTensor<'_>, &Result<Tensor, String>) -> String;
 
-/// Opens a path mapped and positioned, with memory for `len` bytes, and checks that both find the same. Returns the mapped
-/// file.
+/// Opens a path mapped and positioned, with memory for `len` bytes, and checks that both find the same. Returns the
+/// mapped file.
 pub fn open_both(path: &Path, len: usize, show: ShowTensor<'_>) -> Result<File> {
     let [mapped, positioned] = [Backend::Mapped, Backend::Positioned].map(|backend| open(path, backend, len));
     assert_eq!(contents(&mapped, len, show), contents(&positioned, len, show), "mapped, and positioned");
     mapped
 }
 
-/// Opens a path, and checks that an error is one of a file.
+/// Opens a path, and checks that an error blames the file.
 pub fn open(path: &Path, backend: Backend, len: usize) -> Result<File> {
     let options = OpenOptions::new().limits(limits(len)).backend(backend);
     let file = bounded("opening", len, || options.open(path));
@@ -31,7 +31,7 @@ pub fn open(path: &Path, backend: Backend, len: usize) -> Result<File> {
     file
 }
 
-/// Returns all that is in a file as text, or its error.
+/// Returns the whole content of a file as text, or its error.
 pub fn contents(file: &Result<File>, len: usize, show: ShowTensor<'_>) -> Vec<String> {
     let file = match file {
         Ok(file) => file,

@@ -1,4 +1,4 @@
-//! The memory and the time that a target may take.
+//! The memory and time allowed for a target.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use tensorfile::Limits;
 
 use crate::memory::peak;
 
-/// Memory that each byte of a file may take. A tensor of BTF takes 8 bytes if it shares its record with others. In
-/// memory, it has an entry in the index, a name, and an entry in the map that is read: about 600 bytes.
+/// The memory allowed for each byte of a file. A BTF tensor takes only 8 bytes of the file if it shares its record with
+/// others. In memory, its entry in the index, its name and its entry in the map take about 600 bytes.
 const PER_BYTE: usize = 96;
-/// Memory that any call may take, such as for decompressing.
+/// The memory allowed for any call, for example to decompress.
 const BASE: usize = 128 << 10;
-/// Memory that a stream may take besides: its buffer, and the first piece of a payload.
+/// The additional memory allowed for a stream: its buffer, and the first piece of a payload.
 const STREAM: usize = (256 << 10) + (1 << 20);
-/// The time that an input may take. Slow machines that run other tests at the same time need less.
+/// The time allowed for an input. Even a slow machine that runs other tests at the same time needs less.
 const TIME: Duration = Duration::from_secs(20);
-/// The calls are looked at this often within the time.
+/// The number of times a call is looked at within the allowed time.
 const LOOKS: u32 = 20;
 
 /// Returns the limits for reading a file of `len` bytes. The default is more than any input should get.
@@ -27,24 +27,24 @@ pub fn limits(len: usize) -> Limits {
     Limits::new().shared(shared(len) as u64)
 }
 
-/// Returns the bytes by which tensors may be larger than the file.
+/// Returns the number of bytes by which tensors may exceed the file.
 fn shared(len: usize) -> usize {
     (8 << 10) + 32 * len
 }
 
-/// Calls a function, and checks that it takes memory in proportion to the `len` bytes that it reads.
+/// Calls a function that reads `len` bytes, and checks that its memory is in proportion.
 #[track_caller]
 pub fn bounded<T>(what: &str, len: usize, call: impl FnOnce() -> T) -> T {
     within(what, len, BASE, call)
 }
 
-/// As [`bounded`], of a function that writes `output` bytes, which are held twice at most.
+/// As [`bounded`], for a function that writes `output` bytes. It may hold them twice.
 #[track_caller]
 pub fn bounded_output<T>(what: &str, len: usize, output: usize, call: impl FnOnce() -> T) -> T {
     within(what, len, BASE + 2 * output, call)
 }
 
-/// As [`bounded`], of a function that reads a stream.
+/// As [`bounded`], for a function that reads a stream.
 #[track_caller]
 pub fn bounded_stream<T>(what: &str, len: usize, call: impl FnOnce() -> T) -> T {
     within(what, len, BASE + STREAM, call)
@@ -65,11 +65,11 @@ pub fn in_time(what: &'static str, call: impl FnOnce()) {
     drop(call_now);
 }
 
-/// A call that has not ended.
+/// A running call.
 struct Running(u64);
 
-/// The calls that have not ended, with how often each was looked at. Counting looks instead of reading a clock leaves
-/// out the time for which the whole process stood still, such as on a machine that was suspended.
+/// The running calls, and how often each was looked at. We count looks instead of reading a clock, because a clock
+/// would include the time for which the whole process or machine was suspended.
 static CALLS: LazyLock<Mutex<HashMap<u64, (&'static str, u32)>>> = LazyLock::new(|| {
     thread::spawn(watch);
     Mutex::default()

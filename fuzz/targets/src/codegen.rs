@@ -1,4 +1,4 @@
-//! The code that `codegen` prints, which has to be Rust.
+//! Runs `codegen` on arbitrary files; its output must be valid Rust.
 
 use std::ffi::OsStr;
 

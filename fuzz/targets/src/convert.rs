@@ -1,4 +1,4 @@
-//! Files of any format, written in all others and back.
+//! Converts files of any format to all others and back.
 
 use tensorfile::digest::CollectionDigester;
 use tensorfile::digest::Digest;
@@ -26,7 +26,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Converts a file, if the format can store its tensors.
+/// Converts a file if the format can store its tensors.
 fn convert(file: &File, to: &'static Format, digest: &Result<Digest>) -> Option<Vec<u8>> {
     let bytes: u64 = file.tensors().map(|tensor| tensor.payload_bytes() + tensor.name().len() as u64).sum();
     let len = (file.file_bytes() + bytes) as usize;

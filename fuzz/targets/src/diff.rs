@@ -1,4 +1,5 @@
-//! `diff` of two tensors of the same shape: what it counts and says, compared with all elements one by one.
+//! Runs `diff` on two tensors of the same shape, and compares its counts and texts with a comparison element by
+//! element.
 
 use std::ffi::OsStr;
 
@@ -9,7 +10,7 @@ use tensorfile::{Dtype, Tensor, TensorInfo, TensorMap, WriteOptions};
 use crate::input::Input;
 use crate::read::write;
 
-/// The dtypes, which one of the two formats stores.
+/// The dtypes. Each is stored by one of the two formats.
 const DTYPES: &[Dtype] = &[
     Dtype::F16,
     Dtype::F32,

@@ -1,4 +1,4 @@
-//! The program's filters, compared with a matcher that tries everything.
+//! Compares the program's filters with a matcher that tries everything.
 
 use tensorfile_cli::Filter;
 
@@ -26,7 +26,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Returns the beginning of a text: matching all ways takes long.
+/// Returns the beginning of a text, because trying all ways takes long.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).chars().take(24).collect()
 }
@@ -52,7 +52,7 @@ fn matches(glob: &str, name: &str) -> bool {
     reached[name.len()]
 }
 
-/// The number of globs less one, the globs, and a name.
+/// Inputs: the number of globs minus one, the globs, and a name.
 pub fn seeds() -> Vec<Vec<u8>> {
     let texts: &[&str] = &[
         "\0*.weight\0a.weight",

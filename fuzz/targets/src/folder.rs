@@ -1,4 +1,4 @@
-//! Arbitrary metadata of folders that trainers save, next to files with items that some of them name.
+//! Opens trainers' folders with arbitrary metadata, next to files with items that some metadata names.
 
 use std::fs;
 
@@ -69,7 +69,7 @@ fn files() -> ([Vec<u8>; 2], Vec<(String, Entry)>) {
     ([first, second], entries)
 }
 
-/// Whole folders, and metadata that is wrong.
+/// Complete folders, and wrong metadata.
 pub fn seeds() -> Vec<Vec<u8>> {
     let ([_, own], entries) = files();
     let input = |saved: Vec<u8>| [&(saved.len() as u16).to_le_bytes(), &saved[..], &own].concat();

@@ -1,4 +1,4 @@
-//! Our reader of flatbuffers takes what the verifier of the crate `flatbuffers` takes.
+//! Compares our reader of flatbuffers with the verifier of the crate `flatbuffers`: both must accept the same files.
 
 use tensorfile::ptd::{self, Compatibility, Segments, Version};
 use tensorfile::tensorbuffers::{self, Operation};

@@ -1,8 +1,8 @@
-//! Values made of the bytes of an input.
+//! Makes values from the bytes of an input.
 
 use tensorfile::{Dtype, Layout, Tensor, TensorInfo, TensorMap, WriteOptions};
 
-/// Bytes to make values of. At their end they go on as zeros.
+/// Bytes to make values from. After the last byte, zeros follow.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {

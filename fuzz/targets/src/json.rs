@@ -1,4 +1,4 @@
-//! Arbitrary text as tensors in JSON: types that map to tensors, in a format of serde's.
+//! Reads arbitrary text as tensors in JSON: types that map to tensors, in another serde format.
 
 use serde::{Deserialize, Serialize};
 use tensorfile::{CooTensor, Tensor, TensorMap};
@@ -17,7 +17,7 @@ pub fn run(input: &[u8]) {
     value::<Positions>(input);
 }
 
-/// Reads a value. If there is one, it is written and read again.
+/// Reads a value. If that succeeds, writes it and reads it again.
 fn value<T: for<'de> Deserialize<'de> + Serialize>(input: &[u8]) {
     let value = bounded_stream("JSON", input.len(), || serde_json::from_slice::<T>(input));
     match value {

@@ -1,4 +1,4 @@
-//! Files that are larger than the buffers of streams, made of a few bytes, and read in large pieces.
+//! Reads files larger than the buffers of streams, in large pieces. A few bytes of input describe such a file.
 
 use std::io::Read;
 
@@ -9,10 +9,10 @@ use crate::input::Input;
 use crate::read::{index_of_stream, read_map};
 use crate::rows::{choose, number, of_reader, open};
 
-/// About the most bytes of a file.
+/// The approximate maximum length of a file.
 const MOST: usize = 3 << 20;
 
-/// A reader of pieces.
+/// A reader that returns pieces of given sizes.
 struct Pieces<'a> {
     bytes: &'a [u8],
     sizes: [usize; 3],

@@ -1,7 +1,7 @@
-//! The fuzz targets, as plain functions of bytes. `fuzz/` runs them with libFuzzer, and `tests/replay.rs` runs them on
-//! the inputs that are kept.
+//! The fuzz targets, as plain functions of bytes. `fuzz/` runs them with libFuzzer, and `tests/replay.rs` on all kept
+//! inputs.
 //!
-//! A target panics if it finds something wrong: a wrong result, or more memory or time than its input explains.
+//! A target panics on a wrong result, and if it takes more memory or time than its input justifies.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a target reports a finding")]
 #![allow(clippy::cast_possible_truncation, reason = "inputs are small")]
@@ -41,10 +41,10 @@ mod tar;
 #[path = "../../../tests/it/support/verifier.rs"]
 mod verifier;
 
-/// A function to call with inputs.
+/// A named function of an input.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The name, which is also that of the folder with its inputs.
+    /// The name of the target, and of the folder with its inputs.
     pub name: &'static str,
     run: fn(&[u8]),
     seeds: fn() -> Vec<Vec<u8>>,
@@ -90,7 +90,7 @@ impl Target {
         budget::in_time(self.name, || (self.run)(input));
     }
 
-    /// Returns inputs to begin with.
+    /// Returns the seeds.
     #[must_use]
     pub fn seeds(&self) -> Vec<Vec<u8>> {
         (self.seeds)()

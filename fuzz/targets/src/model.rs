@@ -12,7 +12,7 @@ pub struct Layer {
     bias: Option<Array1<f32>>,
 }
 
-/// A type with all that a derived type can have.
+/// A type with everything a derived type can have.
 #[derive(TensorFile, Debug, PartialEq)]
 pub struct Model {
     #[tensor(alias = "first")]
@@ -38,7 +38,7 @@ pub struct Tree {
     children: Vec<Tree>,
 }
 
-/// A type without names, which borrows what it can.
+/// A type without names, which borrows if possible.
 #[derive(TensorFile, Debug, PartialEq)]
 #[tensor(allow_unknown)]
 pub struct Borrowing<'a> {

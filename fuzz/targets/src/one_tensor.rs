@@ -1,4 +1,4 @@
-//! One tensor of arbitrary files, read without opening them.
+//! Loads one tensor of an arbitrary file without opening the file.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::read::write;
 use crate::rows::choose;
 use crate::samples;
 
-/// The number of tensors that are read by their names and positions.
+/// The number of tensors to read, by name and by position.
 const FEW: usize = 8;
 
 pub fn run(input: &[u8]) {
@@ -25,7 +25,7 @@ pub fn run(input: &[u8]) {
     names.iter().for_each(|name| compare(&path, &opened, name));
 }
 
-/// Reads a tensor alone, which gives what the open file gives.
+/// Loads a tensor alone, and compares it with the tensor of the open file.
 fn compare(path: &Path, opened: &Result<File>, name: &str) {
     let found = load_tensor(path, name).map_err(|error| error.to_string());
     let expected = match opened {
@@ -37,7 +37,7 @@ fn compare(path: &Path, opened: &Result<File>, name: &str) {
     assert!(found == expected, "`{name}`: {found:?}, but of the open file {expected:?}");
 }
 
-/// Files as those of other targets, each with a name before it.
+/// The files of other targets, each after a name.
 pub fn seeds() -> Vec<Vec<u8>> {
     let names = ["a", "0", "layers.0.bias", "#1"];
     let named = |(file, name): (Vec<u8>, &str)| [&file[..1], name.as_bytes(), &[0], &file[1..]].concat();

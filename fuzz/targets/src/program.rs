@@ -1,4 +1,4 @@
-//! The commands of the program, on arbitrary bytes.
+//! Runs the commands of the program on arbitrary bytes.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,8 +12,8 @@ use crate::read::write;
 use crate::rows::{choose, number, open};
 use crate::samples;
 
-/// The commands that print, or write one new file. `FILE` is the file of the input, `TEXT` a text of it, and `OUT` a
-/// new file.
+/// Commands that print, or write one new file. `FILE` is the file in the input, `TEXT` a text in it, and `OUT` a new
+/// file.
 const COMMANDS: &[&[&str]] = &[
     &["info", "FILE"],
     &["info", "FILE", "--json"],
@@ -51,8 +51,8 @@ const COMMANDS: &[&[&str]] = &[
     &["report", "FILE", "FILE", "--output=-", "--no-values"],
 ];
 
-/// The commands that change files or write several, in a folder of their own. `OTHER` is a file with the tensors `a`
-/// and `1`. As the text could be any path, no output is named by it.
+/// Commands that change files or write several, in a separate folder. `OTHER` is a file with the tensors `a` and `1`.
+/// No output is named by the text, which could be any path.
 const WRITING: &[&[&str]] = &[
     &["append", "FILE", "OTHER.ptd"],
     &["append", "FILE", "OTHER.ptd", "--replace", "--lossy"],
@@ -117,14 +117,14 @@ pub fn run(input: &[u8]) {
     assert!(new.iter().all(|(name, _)| !name.starts_with('.')), "{command:?} leaves {new:?}");
 }
 
-/// Returns the files of a folder that are not links, with their bytes.
+/// Returns the files of a folder, without links, with their bytes.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
     let entries = entries.filter(|entry| entry.file_type().unwrap().is_file());
     entries.map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())).collect()
 }
 
-/// Runs a command, and checks what it prints. Returns the message if it fails.
+/// Runs a command, and checks its output. Returns the message if it fails.
 fn call(command: &[&str], file: &Path, text: &str, len: usize) -> Result<(), String> {
     let sibling = |name: &str| file.with_file_name(name).into_os_string().into_string().unwrap();
     // The first `=` of an argument ends its glob.

@@ -1,4 +1,4 @@
-//! Arbitrary bytes, read in every way that files are read.
+//! Reads arbitrary bytes in every way that the library offers.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -23,12 +23,11 @@ use crate::input::Input;
 use crate::model::{Borrowing, Maps, Model, Plain, Positions};
 use crate::rows::{choose, of_slice, open};
 
-/// The number of tensors, and of elements, that are looked at one by one.
+/// The number of tensors, and of elements, to check one by one.
 const FEW: usize = 64;
 const SOME: usize = 4096;
 
-/// The longest message of an error, except for lists of all that does not fit: two shapes of the highest rank, and a
-/// few names.
+/// The longest message of an error: two shapes of the highest rank, and a few names. Load reports may be longer.
 const LONGEST_MESSAGE: usize = 16 << 10;
 
 pub fn run(input: &[u8]) {
@@ -94,7 +93,7 @@ fn deserialize<'de, T: Deserialize<'de>>(format: &Format, file: &'de [u8]) -> Op
     read.ok()
 }
 
-/// Checks that an error is one of the file, or of the type that it is read into.
+/// Checks that an error blames the file, or the type to read.
 #[track_caller]
 fn check_error<T>(format: &Format, result: &Result<T>, is_map: bool) {
     let Err(error) = result else { return };
@@ -109,7 +108,7 @@ fn check_error<T>(format: &Format, result: &Result<T>, is_map: bool) {
     assert!(is_list || message.len() <= LONGEST_MESSAGE, "{}: a message of {} bytes", format.name, message.len());
 }
 
-/// Names may repeat in a stream, but not in the map that it is read as.
+/// Names may repeat in a stream, but not in a map.
 pub fn is_ambiguous(error: &Error) -> bool {
     matches!(error.kind(), tensorfile::ErrorKind::AmbiguousName { .. })
 }
@@ -157,7 +156,7 @@ fn files(format: &'static Format, bytes: &[u8]) {
     }
 }
 
-/// Takes the payloads of the first tensors.
+/// Reads the payloads of the first tensors.
 #[derive(Default)]
 struct Payloads(Vec<Option<Vec<u8>>>);
 
@@ -175,7 +174,7 @@ fn payload(data: &dyn TensorData) -> Option<Vec<u8>> {
     data.write_to(&mut bytes).is_ok().then_some(bytes)
 }
 
-/// Reads a stream in order, which has the tensors of the file that is `whole`, or is as wrong.
+/// Reads a stream in order, and checks that it has the same tensors or error as the `whole` file.
 pub fn index_of_stream(format: &'static Format, bytes: &[u8], whole: &Result<File>) {
     let len = bytes.len();
     let mut payloads = Payloads::default();
@@ -204,7 +203,7 @@ pub fn index_of_stream(format: &'static Format, bytes: &[u8], whole: &Result<Fil
     }
 }
 
-/// The index and the tensors of a file, or the message of an error instead of each.
+/// The index and the tensors of a file; instead of each, the message if reading failed.
 fn contents(file: &Result<File>, len: usize) -> Vec<String> {
     let file = match file {
         Ok(file) => file,
@@ -219,7 +218,7 @@ fn contents(file: &Result<File>, len: usize) -> Vec<String> {
     file.tensors().take(FEW).map(read).collect()
 }
 
-/// Calls all that a file in memory can be asked.
+/// Calls every function of a file in memory.
 fn look(file: &File, len: usize) {
     let format = file.format();
     let _ = bounded("metadata", len, || file.metadata());
@@ -263,7 +262,7 @@ fn look(file: &File, len: usize) {
     }
 }
 
-/// Slices a tensor, and compares with the tensor that is read whole.
+/// Slices a tensor, and compares the slice with the whole tensor.
 fn parts(tensor: &FileTensor<'_>, len: usize) {
     if tensor.info().unknown_dtype().is_some() || !tensor.dtype().has_elements() {
         // Blocks are not cut.
@@ -296,7 +295,7 @@ fn parts(tensor: &FileTensor<'_>, len: usize) {
     }
 }
 
-/// Reads all tensors by a plan, and compares them.
+/// Reads all tensors with a plan, and compares them.
 fn planned_like(file: &File, whole: &[Tensor], len: usize) {
     let plan = file.read_plan().all().and_then(|plan| plan.align(16).finish());
     let Ok(plan) = plan.inspect_err(|error| assert_eq!(error.category(), Category::Limit, "{error:?}")) else { return };
@@ -309,7 +308,7 @@ fn planned_like(file: &File, whole: &[Tensor], len: usize) {
     }
 }
 
-/// Takes a part of a tensor, element by element.
+/// Copies a part of a tensor, element by element.
 fn sliced(tensor: &Tensor, ranges: &[Range<usize>]) -> Vec<u8> {
     let shape = tensor.shape().dims();
     let order: Vec<usize> = match tensor.layout() {
@@ -339,7 +338,7 @@ fn sliced(tensor: &Tensor, ranges: &[Range<usize>]) -> Vec<u8> {
     found
 }
 
-/// Reads a tensor in the other ways, and looks at its elements.
+/// Reads a tensor in all other ways, and checks its elements.
 fn values(tensor: &FileTensor<'_>, len: usize) {
     let read = tensor.read();
     let mut written = Vec::new();

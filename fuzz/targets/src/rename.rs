@@ -1,4 +1,4 @@
-//! The rules of `--rename`, compared with a matcher that tries everything.
+//! Compares the rules of `--rename` with a matcher that tries everything.
 
 use tensorfile::view::RenameRule;
 
@@ -32,7 +32,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Returns what each `*` matches: as little as possible, from left to right.
+/// Returns the match of each `*`. From left to right, each is as short as possible.
 fn captures<'n>(pattern: &str, name: &'n str) -> Option<Vec<&'n str>> {
     let mut letters = pattern.chars();
     match letters.next() {

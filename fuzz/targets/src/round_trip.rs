@@ -1,4 +1,4 @@
-//! Arbitrary collections of tensors, written and read back in every format.
+//! Writes arbitrary collections of tensors in every format, and reads them back.
 
 use tensorfile::{Category, FORMATS, File, Format, Layout, Tensor, TensorMap, WriteOptions};
 
@@ -61,12 +61,12 @@ fn write(format: &'static Format, map: &TensorMap, options: &WriteOptions) {
     }
 }
 
-/// Returns whether a file states all names, so that they are not made of positions.
+/// Returns whether a file stores all names. Otherwise names are positions.
 fn keeps_names(file: &File, map: &TensorMap) -> bool {
     file.len() == map.len()
 }
 
-/// Compares tensors that were read with those that were written.
+/// Compares the tensors read with the tensors written.
 fn same(format: &Format, written: &TensorMap, read: &TensorMap, with_names: bool) {
     assert_eq!(written.len(), read.len(), "{}", format.name);
     let mut read: Vec<(&String, &Tensor)> = read.iter().collect();
@@ -102,7 +102,7 @@ fn row_major(tensor: &Tensor) -> Vec<u8> {
     map["0"].as_bytes().to_vec()
 }
 
-/// Options and collections, as the bytes that they are made of.
+/// Options and collections, as bytes of an input.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![vec![0; 8]];
     for options in 0..32 {

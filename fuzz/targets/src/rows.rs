@@ -1,4 +1,4 @@
-//! The row of `FORMATS` that an input is about.
+//! Chooses a row of `FORMATS` for an input.
 
 use tensorfile::format::Deserializer;
 use tensorfile::{FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
@@ -6,8 +6,7 @@ use tensorfile::{FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch
 use crate::budget::limits;
 use crate::input::Input;
 
-/// Takes the first byte of an input for a row. The others are the file. New rows do not change the meaning of old
-/// inputs.
+/// Chooses a row by the first byte of an input. The rest is the file. New rows do not change the meaning of old inputs.
 pub fn choose<'a>(input: &mut Input<'a>) -> Option<&'static Format> {
     FORMATS.get(usize::from(input.byte())).copied()
 }

@@ -1,4 +1,4 @@
-//! Files to begin with.
+//! Sample files for fuzzing to begin with.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn map(tensors: &[(&str, Dtype, &[usize])]) -> TensorMap {
     tensors.iter().map(|(name, dtype, shape)| (*name, tensor(*dtype, shape))).collect()
 }
 
-/// Small collections, among them some that fit the types of `model`.
+/// Small collections. Some fit the types of `model`.
 pub fn maps() -> Vec<TensorMap> {
     let mut maps = vec![
         TensorMap::new(),
@@ -47,7 +47,7 @@ pub fn maps() -> Vec<TensorMap> {
     maps
 }
 
-/// Files with many small tensors, as many as their bytes can have. Each takes memory that is not in the file.
+/// Files with as many small tensors as possible. Each tensor takes more memory than bytes of the file.
 fn many(format: &Format) -> Vec<Vec<u8>> {
     const COUNT: u64 = 1500;
     if format.name == "btf" {
@@ -106,7 +106,7 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
     files
 }
 
-/// Files of all formats, each after the number of its row.
+/// Files of all formats, each after the byte for its row.
 pub fn files() -> Vec<Vec<u8>> {
     let all = FORMATS.iter().flat_map(|format| files_of(format).into_iter().map(|file| (number(format), file)));
     all.map(|(number, file)| [&[number][..], &file].concat()).collect()

@@ -1,4 +1,4 @@
-//! Arbitrary answers of a web server to the first requests. All later ones are answered with 404.
+//! Opens URLs on a web server with arbitrary answers to the first requests. It answers all later ones with 404.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -8,10 +8,10 @@ use tensorfile::{OpenOptions, Tensor, TensorMap, safetensors};
 
 use crate::budget::{bounded_stream, limits};
 
-/// The most answers: each can make the reader wait and ask again.
+/// The most answers. Each can make the reader wait and ask again.
 const ANSWERS: usize = 3;
 
-/// The line feeds of a head are single in the input, and `\x01` stands for the length of the body.
+/// In the input, lines of a head end with a single line feed, and `\x01` stands for the length of the body.
 pub fn run(input: &[u8]) {
     let answers: Vec<Vec<u8>> = input.split(|byte| *byte == 0).take(ANSWERS).map(answer).collect();
     let len: usize = answers.iter().map(Vec::len).sum();
@@ -48,7 +48,7 @@ pub fn run(input: &[u8]) {
     server.join().unwrap();
 }
 
-/// Returns an answer as it is sent.
+/// Returns the bytes to send for an answer.
 fn answer(text: &[u8]) -> Vec<u8> {
     let end = text.windows(2).position(|end| end == b"\n\n").map_or(text.len(), |end| end + 2);
     let (head, body) = text.split_at(end);

@@ -1,4 +1,4 @@
-//! Arbitrary indexes of shards, next to files that some of them name.
+//! Opens arbitrary indexes of shards, next to files that some indexes name.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use tensorfile::{File, Result, SaveOptions, Tensor, TensorMap, WriteOptions, ten
 use crate::backends::{contents, open, open_both};
 use crate::input::Input;
 
-/// The files next to the index. The first byte of an input can be the end of the name of its own shard.
+/// The files next to the index. The first byte of an input can choose its own shard by the end of the name.
 const SHARDS: [&str; 4] = ["model-00001-of-00002.ten", "model-00002-of-00002.ten", "a.ten", "b.safetensors"];
 
 pub fn run(input: &[u8]) {
@@ -36,7 +36,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Opens a file as the second part of a model whose first part is as it should be.
+/// Opens a file as the second part of a model, after a correct first part.
 fn parts(second: &[u8]) {
     let folder = tempfile::tempdir().unwrap();
     let options = SaveOptions::new().max_shard_bytes(8);
@@ -58,7 +58,7 @@ fn show(tensor: &FileTensor<'_>, read: &Result<Tensor, String>) -> String {
     format!("{tensor:?} {:?} {read:?}", tensor.path())
 }
 
-/// Shards that cannot be read: an endless device and a socket, also under the names of temporary files.
+/// Shards that cannot be read: an endless device and a socket. Some have the names of temporary files.
 #[cfg(unix)]
 fn special_files(folder: &Path) {
     use std::os::unix::fs::symlink;
@@ -84,7 +84,7 @@ fn shard(at: usize) -> Vec<u8> {
     }
 }
 
-/// Saves other tensors over the index, whatever it is, and checks that they are there and that nothing else is lost.
+/// Saves other tensors over any index, and checks that they can be read and that no other file is lost.
 fn save(folder: &Path, index: &Path) {
     let old: Vec<String> = names(folder);
     let map: TensorMap = (0..3_u8).map(|at| (format!("t{at}"), Tensor::from_slice(&[at; 8], [8]).unwrap())).collect();
@@ -104,7 +104,7 @@ fn names(folder: &Path) -> Vec<String> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// Indexes, and a file that they can name.
+/// Indexes, and a file for them to name.
 pub fn seeds() -> Vec<Vec<u8>> {
     let two = r#"{"metadata":{"total_size":20},"weight_map":{"a.weight":"model-00001-of-00002.ten","b":"model-00001-of-00002.ten","a.bias":"model-00002-of-00002.ten"}}"#;
     let texts = [

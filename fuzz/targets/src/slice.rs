@@ -1,4 +1,4 @@
-//! The program's slices, compared with Python's rules.
+//! Compares the program's slices with Python's rules.
 
 use tensorfile_cli::{Axis, Slice};
 
@@ -41,7 +41,7 @@ fn check(text: &str, axis: Axis, len: usize) {
     assert!(half.count == 0 || half.index(0) == axis.index(axis.count / 3), "`{text}` of {len}: {axis:?}");
 }
 
-/// Returns the indices that Python selects, one after the other. An index out of range gives `None`.
+/// Returns the indices selected by Python, one after the other; `None` if an index is out of range.
 fn indices(item: &str, len: usize) -> Option<Vec<usize>> {
     let len = i128::try_from(len).unwrap();
     let parts: Vec<Option<i128>> = item.split(':').map(|part| part.trim().parse().ok()).collect();

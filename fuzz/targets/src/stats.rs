@@ -1,4 +1,4 @@
-//! Statistics of arbitrary elements, compared with exact arithmetic.
+//! Compares statistics of arbitrary elements with exact arithmetic.
 
 use tensorfile::cast::Number;
 use tensorfile::stats::Stats;
@@ -6,7 +6,7 @@ use tensorfile::{Dtype, Element};
 
 use crate::input::Input;
 
-/// The most elements of which squares are summed exactly.
+/// The most elements whose squares are summed exactly.
 const MOST: usize = 4096;
 
 pub fn run(input: &[u8]) {
@@ -24,7 +24,7 @@ fn of(dtype: Dtype, bytes: &[u8], piece: usize) -> Option<Stats> {
     Some(stats)
 }
 
-/// Whatever the elements are, the numbers fit each other.
+/// Checks that the numbers are consistent for any elements.
 fn any_dtype(input: &mut Input<'_>) {
     let dtype = Dtype::ALL[input.below(Dtype::ALL.len())];
     let piece = usize::from(input.byte());

@@ -1,4 +1,4 @@
-//! Arbitrary bytes as a stream of short and interrupted reads, which may break off.
+//! Reads arbitrary bytes as a stream with short and interrupted reads, which may fail.
 
 use std::io::{Error, ErrorKind, Read};
 
@@ -15,7 +15,7 @@ use crate::read::{check_tensor, is_ambiguous, read_map};
 use crate::rows::{choose, of_reader, of_slice};
 use crate::samples;
 
-/// A reader of a few bytes at a time, which is interrupted in between.
+/// A reader that returns a few bytes at a time, with interruptions.
 struct Unsteady<'a> {
     bytes: &'a [u8],
     sizes: [u8; 3],
@@ -102,12 +102,12 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Returns whether a file exceeds a limit. Some are for files whose length is known, others for streams.
+/// Returns whether a file exceeds a limit. Some limits apply only if the length is known, others only to streams.
 fn is_limit<T>(result: &Result<T>) -> bool {
     result.as_ref().is_err_and(|error| error.category() == Category::Limit)
 }
 
-/// Returns whether the last tensor has an unknown dtype, and ends with the file: a stream does not know where that is.
+/// Returns whether the last tensor has an unknown dtype and ends with the file. A stream does not know where that is.
 fn has_unknown_end<T>(pieces: &Result<T>) -> bool {
     pieces.as_ref().is_err_and(|error| matches!(error.kind(), tensorfile::ErrorKind::UnknownDtype { .. }))
 }
@@ -131,7 +131,7 @@ where
     assert!(same, "{}: {slice:?}, but from a stream {pieces:?}", format.name);
 }
 
-/// Tensors that are compared by their bytes, as NaN is not equal to itself.
+/// Tensors compared by their bytes, because NaN does not equal itself.
 #[derive(Default, PartialEq)]
 struct Bytes(Vec<(String, TensorInfo, Vec<u8>)>);
 
@@ -174,7 +174,7 @@ where
     );
 }
 
-/// A struct that is two tensors of a stream.
+/// A struct of two tensors of a stream.
 #[derive(TensorFile)]
 struct Pair {
     a: Tensor,

@@ -1,4 +1,4 @@
-//! Arbitrary tar archives: samples of a mapped shard and of a stream, and the shard as one file.
+//! Reads arbitrary tar archives: samples of a mapped shard and of a stream, and the shard as one file.
 
 use std::fs;
 use std::io::Write as _;
@@ -45,7 +45,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// A sample as it was read.
+/// The content of a sample.
 #[derive(Debug, PartialEq)]
 struct Read {
     key: String,

@@ -1,4 +1,4 @@
-//! Runs all targets on the inputs that are kept, and on those that fuzzing begins with.
+//! Runs all targets on the kept inputs and on the seeds.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
