@@ -23,8 +23,9 @@ pub struct Limits {
     pub payload: u64,
     /// The maximum bytes held in memory of a stream that cannot be read in order: always for `npz`, `pytorch` and
     /// `tensorbuffers`, for other formats if their tensors are out of order, and for a pipe or device opened by
-    /// [`File::open`](crate::File::open). The maximum bytes of a file from a server without ranges, if it is read backwards
-    /// or does not say how long it is. [`payload`](Self::payload) and [`memory`](Self::memory) limit it too. Default: 2³⁴.
+    /// [`File::open`](crate::File::open). The maximum bytes of a file from a server without ranges, if it is read
+    /// backwards or does not say how long it is. [`payload`](Self::payload) and [`memory`](Self::memory) limit it too.
+    /// Default: 2³⁴.
     pub held: u64,
     /// The maximum bytes by which the tensors of a file may exceed the file, by sharing bytes. They are only counted:
     /// nothing is allocated for them before they are read. `None`, the default, is 2³⁴, or 64 times the length of the

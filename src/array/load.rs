@@ -6,7 +6,7 @@ use crate::model::{FieldAttrs, FromTensors, Loaded, Source, TensorSpec};
 use crate::tensor::{Element, TensorInfo};
 
 impl<'de, A: Element, D: Dimension> FromTensors<'de> for Array<A, D> {
-    // See `compiled`.
+    // Not inlined, so that the copies in `compiled` are used.
     #[inline(never)]
     fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
         let array = owned_of(source.tensor(&spec::<A, D>(attrs).owned())?);
@@ -54,7 +54,7 @@ impl<'de, A: Element, D: Dimension + 'static> FromTensors<'de> for ArcArray<A, D
 impl<'de: 'a, 'a, A: Element, D: Dimension> FromTensors<'de> for ArrayView<'a, A, D> {
     fn load(source: &mut dyn Source<'de>, attrs: &FieldAttrs) -> Result<Self> {
         let array = match source.tensor(&spec::<A, D>(attrs)) {
-            // It stays where it is.
+            // Matched by reference, so that the tensor is not moved.
             Ok(ref tensor) => view(tensor.info(), tensor.as_slice_of_file()?),
             Err(error) => return Err(error),
         };

@@ -30,7 +30,7 @@ where
     S: Data<Elem = A>,
     D: Dimension,
 {
-    // See `compiled`.
+    // Not inlined, so that the copies in `compiled` are used.
     #[inline(never)]
     fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()> {
         check_shape(self.shape(), attrs)?;

@@ -44,7 +44,7 @@ impl Changes {
 /// Counts of floats changed by rounding to another float type, for up to a chunk.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RoundingCounts {
-    /// Floats not equal to their old value. A NaN never is.
+    /// Floats not equal to their old value. A NaN is not counted.
     pub(super) changed: u32,
     /// Changed floats that are now infinite or NaN.
     pub(super) not_finite: u32,

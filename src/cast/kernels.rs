@@ -111,7 +111,7 @@ impl Kernel {
         casts.find_map(|(index, (from, to, changes))| is_wanted(changes).then_some((before + index, from, to)))
     }
 
-    /// Casts each number by itself.
+    /// Casts the numbers one by one.
     fn one_by_one(&self, elements: &[u8]) -> impl Iterator<Item = (Number, Number, Changes)> {
         let Self { from, encode, .. } = *self;
         let mut bytes = Vec::new();
@@ -149,10 +149,10 @@ struct Steps {
     /// 64-bit integers are rounded to odd, so that a second rounding is correct.
     to_f64: ToHub<f64>,
     from_f64: Option<FromHub<f64>>,
-    /// Integers only, if `i32` holds all of them.
+    /// Set for integers, if `i32` holds all of them.
     to_i32: Option<ToHub<i32>>,
     from_i32: Option<FromHub<i32>>,
-    /// Integers only. Larger integers become the largest `i64`.
+    /// Set for integers. Larger ones become the largest `i64`.
     to_i64: Option<ToHub<i64>>,
     from_i64: Option<FromHub<i64>>,
 }
@@ -388,10 +388,10 @@ trait Integer: Numeric + Ord {
     fn to_odd_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i32(self) -> i32;
-    /// Saturates.
+    /// Converts a number, and saturates.
     fn to_i64(self) -> i64;
     fn from_low_bits(bits: u64) -> Self;
-    /// Saturates.
+    /// Converts a number, and saturates.
     fn from_i64(number: i64) -> Self;
 }
 
@@ -696,7 +696,7 @@ mod tests {
     fn check(kernel: &Kernel, to: Dtype, bytes: &[u8]) -> Result<(), String> {
         let mut out = Vec::new();
         let changes = kernel.cast(bytes, &mut out);
-        // To an unaligned address.
+        // The same with an unaligned destination.
         let mut after_one = vec![7];
         let changes_after_one = kernel.cast(bytes, &mut after_one);
         assert!(changes_after_one == changes && after_one[0] == 7 && after_one[1..] == out, "{} to {to}", kernel.from);

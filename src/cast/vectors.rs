@@ -89,7 +89,7 @@ pub(super) fn widen_f16(from: &[f16], to: &mut [f32]) {
         return unsafe { f16c::widen(from, to) };
     }
     if cfg!(target_arch = "x86_64") {
-        // `half` asks for F16C alone.
+        // Not by `half`'s own check, which looks for F16C but not for AVX.
         return from.iter().zip(to).for_each(|(from, to)| *to = from.to_f32_const());
     }
     from.convert_to_f32_slice(to);
@@ -103,7 +103,7 @@ pub(super) fn narrow_f16(from: &[f32], to: &mut [f16]) {
         return unsafe { f16c::narrow(from, to) };
     }
     if cfg!(target_arch = "x86_64") {
-        // `half` asks for F16C alone.
+        // Not by `half`'s own check, which looks for F16C but not for AVX.
         return from.iter().zip(to).for_each(|(from, to)| *to = f16::from_f32_const(*from));
     }
     to.convert_from_f32_slice(from);
@@ -173,7 +173,7 @@ mod f16c {
             let narrow = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(from);
             *to = cast::<__m128i, _>(narrow);
             let back = _mm256_cvtph_ps(narrow);
-            // As `RoundingCounts::add`. What is true is -1.
+            // The same as `RoundingCounts::add`. A comparison that holds is -1.
             let is_changed = _mm256_cmp_ps::<_CMP_NEQ_UQ>(from, back);
             let is_finite = _mm256_cmp_ps::<_CMP_LT_OQ>(_mm256_andnot_ps(minus_zero, back), infinity);
             let is_zero = _mm256_cmp_ps::<_CMP_EQ_OQ>(back, zero);

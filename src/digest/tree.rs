@@ -8,7 +8,7 @@ use blake3::hazmat::{ChainingValue, HasherExt, Mode, merge_subtrees_non_root, me
 use super::Digest;
 use crate::threads::in_order;
 
-/// The number of bytes below one node of BLAKE3's tree, hashed at once by a thread. A power of two.
+/// The number of bytes below one node of BLAKE3's tree, hashed at once by a thread. It must be a power of two.
 const PART: usize = 256 << 10;
 
 /// A function that fills memory with the bytes from an offset on.

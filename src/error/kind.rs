@@ -379,8 +379,8 @@ impl ErrorKind {
         }
     }
 
-    /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds bytes: `memory`, `shared` or `held`.
-    /// The message names it, unless it is formatted with `{:#}`.
+    /// Returns the field of [`Limits`](crate::Limits) exceeded by a file, if it bounds bytes: `memory`, `shared` or
+    /// `held`. The message names it, unless it is formatted with `{:#}`.
     #[must_use]
     pub fn limits_field(&self) -> Option<&'static str> {
         match self {
@@ -558,7 +558,7 @@ fn are_positions(names: &[String]) -> bool {
     names.iter().all(is_position)
 }
 
-/// Some of the names, and the number of the rest. Without names, nothing.
+/// Some of the names, and the number of the rest. Prints nothing if there are no names.
 pub(crate) struct NameList<'a> {
     pub(crate) lead: &'a str,
     pub(crate) names: &'a [String],

@@ -7,7 +7,7 @@ use super::Finder;
 use crate::error::Result;
 use crate::model::{Node, first_segment, is_index, strip};
 
-/// Values nested deeper than this are said to be there. Reading them gives the error.
+/// Values nested deeper than this count as present. Reading them fails.
 const DEPTH: usize = 128;
 
 impl Node {

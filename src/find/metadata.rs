@@ -20,7 +20,7 @@ pub(crate) enum MetadataSource<'de> {
     Unknown,
     /// From the index, or else from the format's function. A stream has it only in the index.
     Unread(Option<ReadMetadata>),
-    /// By an open file.
+    /// Read by an open file.
     OfFile(&'de dyn HasMetadata),
     Read(Box<IndexMap<String, String>>),
 }

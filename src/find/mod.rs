@@ -101,7 +101,7 @@ pub(crate) struct Scope {
 /// The next item of a list read by position.
 #[derive(Default)]
 pub(crate) struct NextItem<'de> {
-    /// It is the first item. A number then opens a list stored as one tensor. Only types without schema need it.
+    /// The item is the first one. A number then opens a list stored as one tensor. Only types without schema need it.
     pub(crate) opens_list: bool,
     /// It belongs to a list of any length.
     pub(crate) of_any_length: bool,
@@ -117,7 +117,7 @@ pub(crate) enum At {
     Here,
     /// The next tensor, named by the path.
     Tensor(usize),
-    /// Nothing has.
+    /// No tensor belongs to the value.
     Absent,
     /// The place of the enclosing struct, shared with a flattened field.
     Shared,
@@ -203,7 +203,7 @@ impl<'de> Finder<'de> {
 
     /// Skips all tensors of the file, which belong to a value of type `node`.
     fn skip_value(&mut self, node: Node) {
-        // Both succeeded for the value.
+        // Both calls succeeded before, for the value itself.
         _ = self.begin(node);
         while let Ok(Some(next)) = self.reader.peek() {
             self.reader.skip(next);

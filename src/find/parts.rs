@@ -166,7 +166,7 @@ impl<'de> Finder<'de> {
         }
         self.check_has_parts(at, "a map")?;
         let place = self.path.mark();
-        // One allocation for all keys.
+        // Reuse one string for all keys.
         let (mut keys, mut text) = (HashSet::new(), String::new());
         let mut number = 0;
         // A tensor with the name of the map is not an entry of it.

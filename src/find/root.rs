@@ -155,7 +155,7 @@ impl Finder<'_> {
         Ok(Some(matched))
     }
 
-    /// Returns whether the file has names. Embedded ones come last.
+    /// Returns whether the file has names. Embedded names come last in the file.
     fn has_names(&mut self) -> Result<bool> {
         let Some(first) = self.reader.peek()? else { return Ok(true) };
         if self.reader.index().has_name(first) {

@@ -21,7 +21,7 @@ pub(super) fn load<'de>(
             load_file(file.as_bytes(), read, limits, |_, bytes| Payload::Borrowed(bytes), load)
         }
         ReaderStorage::Boxed(storage) => storage.short_file().is_some_and(|file| {
-            // It is short.
+            // The file is short, so copies of its payloads take little memory.
             let copy = |info: &TensorInfo, bytes: &[u8]| Payload::Owned(Buffer::from_slice(info.unit_bytes(), bytes));
             load_file(file, read, limits, copy, load)
         }),

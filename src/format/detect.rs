@@ -105,7 +105,7 @@ fn look(format: &Format, file: &mut dyn ReadAt) -> Option<bool> {
     format.looks_like.map(|looks_like| looks_like(file))
 }
 
-/// Returns the only candidate. Of several, the extension decides.
+/// Returns the only candidate. If there are several, the extension decides.
 fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option<&'static Format>> {
     if let [] | [_] = found {
         return Ok(found.first().copied());
@@ -262,7 +262,7 @@ mod tests {
                     }
                 }
             }
-            // Meaningless binary content.
+            // Content that is binary and means nothing.
             let by_name = detect(&mut Counted { file: &[0x81; 80], read: 0 }, Some(Path::new(&own)));
             let saved = by_extension(Path::new(&own));
             if all_off().any(|off| off.name == name) {

@@ -60,8 +60,8 @@ impl Index {
     }
 }
 
-/// Reads the index of a file of one dense tensor, which needs no other checks than those of its format. Most members of an
-/// archive are such files, and a [`Reader`] of them would take half of the time.
+/// Reads the index of a file of one dense tensor, which needs no other checks than those of its format. Most members of
+/// an archive are such files, and a [`Reader`] of them would take half of the time.
 fn read_one(format: &Format, file: &mut Section<'_>, limits: &Limits) -> Result<Option<Index>> {
     let (mut reader, mut index) = ((format.reading.index_reader)(), Index::default());
     while reader.read_on(file, limits, &mut index)? {

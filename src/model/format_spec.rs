@@ -147,8 +147,8 @@ impl FormatSpec {
         self.vector_dtype.filter(|_| is_vector).unwrap_or(to)
     }
 
-    /// Returns whether a tensor of this layout can be stored, as far as it is opaque: a blob, or of an unknown dtype. `true` for
-    /// all other tensors.
+    /// Returns whether a tensor of this layout can be stored, as far as it is opaque: a blob, or of an unknown dtype.
+    /// `true` for all other tensors.
     ///
     /// ```
     /// use tensorfile::{Layout, ptd, safetensors};

@@ -36,8 +36,8 @@ fn has(key: &str, describes: Describes) -> bool {
     KEYS.contains(&(key, describes))
 }
 
-/// Returns whether a metadata entry describes which tensors its file has, and where. Such an entry is not true of another
-/// file, so that [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata) leaves it out.
+/// Returns whether a metadata entry describes which tensors its file has, and where. Such an entry is not true of
+/// another file, so that [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata) leaves it out.
 ///
 /// ```
 /// use tensorfile::model::describes_layout;
@@ -50,8 +50,8 @@ pub fn describes_layout(key: &str) -> bool {
     has(key, Describes::Layout)
 }
 
-/// Returns whether a metadata entry describes the dtypes of the tensors in its file. Such an entry is not true of a copy with
-/// other dtypes.
+/// Returns whether a metadata entry describes the dtypes of the tensors in its file. Such an entry is not true of a
+/// copy with other dtypes.
 ///
 /// ```
 /// assert!(tensorfile::model::describes_dtypes("general.file_type"));

@@ -28,7 +28,7 @@ impl Search {
 }
 
 impl Sink for Search {
-    // Otherwise, arrays would be copied.
+    // If it were `false`, arrays would be copied to row-major order.
     fn takes_dim_order(&self) -> bool {
         true
     }

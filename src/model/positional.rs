@@ -131,7 +131,7 @@ pub(crate) enum Step {
     Tensor(TensorSpec),
     /// Continues at the next step, with an optional part, or at this one, after it.
     Split(usize),
-    /// Continues at the next step, with a possibly empty part. This one comes after it.
+    /// Continues at the next step, with a possibly empty part, and at this one after the part.
     Nullable(usize),
     /// Goes on at the next step, or repeats from this one.
     Repeat(usize),

@@ -52,8 +52,8 @@ pub trait TensorData {
     /// An error of `out`, or an [`Error`](crate::Error) as [`io::Error`] if the bytes cannot be read.
     fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()>;
 
-    /// Writes all bytes to `out`, for a copy from file to file: in pieces that a processor's cache holds from reading to
-    /// writing.
+    /// Writes all bytes to `out`, for a copy from file to file: in pieces that a processor's cache holds from reading
+    /// to writing.
     ///
     /// # Errors
     ///
@@ -189,8 +189,8 @@ pub trait TensorSink {
     /// Errors of the sink. The sender stops at the first one.
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()>;
 
-    /// Announces the number of fields, items or entries of the value, before the first tensor. It is about the number of
-    /// tensors. By default, nothing is done.
+    /// Announces the number of fields, items or entries of the value, before the first tensor. It is about the number
+    /// of tensors. By default, nothing is done.
     ///
     /// # Errors
     ///
@@ -206,9 +206,9 @@ pub trait TensorSink {
         false
     }
 
-    /// Notes that a part of a plain serde value stores nothing, and that it could only be told from a missing one by the
-    /// names of the others. A format that leaves out the names of positions then stores them. By default, nothing is
-    /// done.
+    /// Notes that a part of a plain serde value stores nothing, and that it could only be told from a missing one by
+    /// the names of the others. A format that leaves out the names of positions then stores them. By default, nothing
+    /// is done.
     #[doc(hidden)]
     fn needs_names(&mut self) {}
 

@@ -45,7 +45,7 @@ pub struct RenameRules(Vec<RenameRule>);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenameRule {
-    /// OLD as it was given.
+    /// The text of OLD, as given.
     text: String,
     old: Old,
     /// The texts around each `*`.
@@ -206,7 +206,7 @@ impl FromStr for RenameRule {
 }
 
 impl fmt::Display for RenameRule {
-    /// Prints OLD.
+    /// Prints the text of OLD.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }

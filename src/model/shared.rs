@@ -31,7 +31,7 @@ impl SharedArrays {
     }
 }
 
-/// Arrays of the same bytes.
+/// Arrays that share the same bytes.
 pub struct ArraysOf<'a>(&'a mut Vec<SharedArray>);
 
 impl fmt::Debug for ArraysOf<'_> {

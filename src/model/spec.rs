@@ -69,7 +69,7 @@ pub(crate) enum Copies {
     None,
     /// Borrowed bytes are copied, once for all tensors sharing them.
     Shared,
-    /// It copies the payload.
+    /// The value copies the payload.
     All,
 }
 

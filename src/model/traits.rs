@@ -54,7 +54,7 @@ pub trait Store {
     fn store(&self, sink: &mut dyn Sink, attrs: &FieldAttrs) -> Result<()>;
 
     /// Adds payloads with the lifetime of the value, so that [`to_io_slices`](crate::format::Options::to_io_slices) can
-    /// borrow them. Other payloads are copied. By default, all are.
+    /// borrow them. All other payloads are copied; by default, these are all payloads.
     fn borrow_payloads<'a>(&'a self, _payloads: &mut BorrowedPayloads<'a>) {}
 
     /// Stores a list: numbered items, or one tensor of rank 1 if the items are numbers.

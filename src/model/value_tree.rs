@@ -56,8 +56,8 @@ pub enum ValueNode {
     Tensor {
         /// The position in the file.
         position: usize,
-        /// The steps between elements of an [unknown](crate::Layout::Unknown) dtype, if they are known: the bytes go from the
-        /// first element to the last one.
+        /// The steps between elements of an [unknown](crate::Layout::Unknown) dtype, if they are known: the bytes go
+        /// from the first element to the last one.
         strides: Option<Vec<u64>>,
         /// Whether it is an array of numpy.
         is_array: bool,

@@ -124,7 +124,7 @@ pub(crate) struct CodedPayload<'a> {
     codec: &'a Codec,
     /// The length of its range of the file.
     len: u64,
-    /// Its length, decoded.
+    /// The length of the payload after decoding.
     bytes: u64,
     are_bools: bool,
 }

@@ -41,7 +41,7 @@ pub(crate) struct IndexLoader<'de> {
 
 /// The storage of a file, for reading its tensors.
 pub(crate) enum ReaderStorage<'de> {
-    /// A file in memory. It needs no allocation.
+    /// A file in memory, which needs no box.
     Slice(Slice<'de>),
     Boxed(Box<dyn Storage<'de> + 'de>),
 }

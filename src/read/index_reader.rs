@@ -49,7 +49,7 @@ pub trait IndexReader {
         self.metadata().map(|metadata| metadata.entries)
     }
 
-    /// Returns the file's place among the files of a model, if stated. The index was read before.
+    /// Returns the file's place among the files of a model, if stated. Called after the index was read.
     fn part(&self) -> Option<FilePart> {
         None
     }

@@ -227,8 +227,8 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). A few bytes of a file can state any
-    /// length, so memory is taken as they are decoded.
+    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). A few bytes of a file can state
+    /// any length, so memory is taken as they are decoded.
     pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
         let (mut bytes, mut done) = (Vec::new(), 0);
         let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
@@ -266,8 +266,8 @@ impl Entry<'_> {
         reader
     }
 
-    /// Announces that the payload will be read, and whether its bytes will be taken over as memory of their own. What is
-    /// decoded is not.
+    /// Announces that the payload will be read, and whether the caller will keep its bytes as owned memory. Decoded
+    /// payloads are never kept in that way.
     pub(crate) fn announce(&self, reader: &mut FileReader<'_>, is_taken_over: bool) {
         let is_coded = self.has_codec();
         let element = self.info().unit_bytes();

@@ -90,7 +90,7 @@ impl<'de> Reader<'de> {
         }
     }
 
-    /// Skips the tensors known so far and drops them. Later ones are numbered on.
+    /// Skips the tensors known so far and drops them. The numbers of later tensors continue.
     pub(crate) fn clear(&mut self) {
         self.pending = None;
         self.loader.index.to_mut().clear();

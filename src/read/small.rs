@@ -125,7 +125,7 @@ impl<'f> SmallIndex<'f> {
         self.tensors.len()
     }
 
-    /// Returns whether all tensors have names. Otherwise none has.
+    /// Returns whether the tensors have names. Either all have one or none.
     #[inline]
     pub(crate) fn has_names(&self) -> bool {
         self.has_names

@@ -293,15 +293,16 @@ struct Other {
 /// The place of the member that identifies a kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MemberPlace {
-    /// In any folder. Any other archive may have a file of this name too.
+    /// The file may be in any folder. Any other archive may have a file of this name too.
     Anywhere,
-    /// At the root, where only archives of the kind have it. They are programs, with arrays among their files perhaps.
+    /// The file is at the root, where only archives of the kind have it. These archives are programs, with arrays among
+    /// their files perhaps.
     Root,
     /// As `Root`, in a folder at the root. The name belongs to a folder, or to a file without its extension.
     Folder,
 }
 
-/// Known kinds. The first match counts.
+/// The known kinds of archives. The first match counts.
 const OTHERS: &[Other] = &[
     Other::new("code/__torch__", "a TorchScript archive, a program with its weights", MemberPlace::Folder),
     Other::new("constants.pkl", "a TorchScript archive, a program with its weights", MemberPlace::Anywhere),
@@ -358,7 +359,7 @@ pub(crate) fn sure_kind(path: &[u8]) -> Option<&'static str> {
 /// Recognizes foreign archives by their members.
 #[derive(Debug, Default)]
 pub(crate) struct OtherArchive {
-    /// Positions in [`OTHERS`].
+    /// The position of a likely kind in [`OTHERS`].
     likely: Option<usize>,
     sure: Option<usize>,
 }

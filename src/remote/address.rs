@@ -11,10 +11,11 @@ use ureq::unversioned::transport::NextTimeout;
 use super::environment::is_in;
 use super::url::WebUrl;
 
-/// Networks that are not on the internet, or whose addresses stand for others: their length in bits, and the first address.
+/// Networks that are not on the internet, or whose addresses stand for others: their length in bits, and the first
+/// address.
 ///
-/// From the registries of special-purpose addresses of IANA. Two are missing: the prefix of NAT64, and addresses of IPv4 in
-/// IPv6, stand for the address in their last bits.
+/// From the registries of special-purpose addresses of IANA. Two are missing: the prefix of NAT64, and addresses of
+/// IPv4 in IPv6, stand for the address in their last bits.
 const PRIVATE: &[(u32, IpAddr)] = &[
     (8, v4(0, 0, 0, 0)),
     (8, v4(10, 0, 0, 0)),
@@ -28,11 +29,11 @@ const PRIVATE: &[(u32, IpAddr)] = &[
     // Relays of 6to4.
     (24, v4(192, 88, 99, 0)),
     (16, v4(192, 168, 0, 0)),
-    // Benchmarks.
+    // Networks for benchmarks.
     (15, v4(198, 18, 0, 0)),
     (24, v4(198, 51, 100, 0)),
     (24, v4(203, 0, 113, 0)),
-    // Multicast, the future, and broadcast.
+    // Multicast, addresses reserved for the future, and broadcast.
     (3, v4(224, 0, 0, 0)),
     (128, v6(0, 0, 0)),
     (128, IpAddr::V6(Ipv6Addr::LOCALHOST)),
@@ -104,8 +105,8 @@ pub(super) fn leads_to_private(url: &WebUrl) -> bool {
     }
 }
 
-/// Finds the addresses of hosts, and of a proxy, which may have a private one. The check is where the connection is made: a name
-/// may have another address next time.
+/// Finds the addresses of hosts, and of a proxy, which may have a private one. The check is where the connection is
+/// made: a name may have another address next time.
 #[derive(Debug)]
 pub(super) struct HostResolver {
     resolver: DefaultResolver,

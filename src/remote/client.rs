@@ -382,7 +382,7 @@ fn failed_io(error: io::Error) -> Failed {
         Err(error) => {
             let kind = match error.kind() {
                 io::ErrorKind::BrokenPipe => io::ErrorKind::ConnectionReset,
-                // A missing file is none of the network.
+                // These kinds would be taken for errors about a file on disk.
                 io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => io::ErrorKind::Other,
                 kind => kind,
             };
@@ -418,7 +418,7 @@ pub(super) fn read_body(body: &mut BodyReader<'static>, bytes: &mut [u8]) -> Res
     }
 }
 
-/// What an agent is for.
+/// The purpose of an agent.
 #[derive(Clone, PartialEq, Eq)]
 struct AgentUse {
     is_https: bool,

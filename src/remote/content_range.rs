@@ -89,7 +89,7 @@ pub(super) fn check_length(headers: &HeaderMap, range: &Range<u64>) -> Result<()
 
 /// Refuses a compressed body: the request forbids it, and its offsets would be others.
 pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Failed> {
-    // Of the upload to a store, which keeps the word. The body is plain.
+    // Stores keep `aws-chunked` from the upload. The body is plain nevertheless.
     let is_plain = |coding: &String| matches!(&**coding, "identity" | "aws-chunked");
     let contents = items(headers, "content-encoding").into_iter().filter(|coding| !is_plain(coding));
     let transfers =

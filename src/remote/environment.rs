@@ -6,8 +6,8 @@
 //! no_proxy                   hosts that are asked directly: names, of which subdomains count, addresses, networks, `*`
 //! ```
 //!
-//! In small letters or in capitals, as of curl. A proxy that cannot be used is an error: whoever sets one does not want to
-//! be seen without it.
+//! In small letters or in capitals, as of curl. A proxy that cannot be used is an error: whoever sets one does not want
+//! to be seen without it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

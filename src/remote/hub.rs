@@ -314,8 +314,8 @@ impl HubFolder {
         Ok(files)
     }
 
-    /// Adds to a refusal what the hub says about it, and where a token was looked for. Without a word of the hub, a private
-    /// repository looks like one that does not exist.
+    /// Adds to a refusal what the hub says about it, and where a token was looked for. Without a word of the hub, a
+    /// private repository looks like one that does not exist.
     fn explain(&self, error: Error, path: &str) -> Error {
         let Some(refusal) = Refusal::of(&error) else { return error };
         let shown = self.repository.shown();
@@ -386,7 +386,7 @@ fn token() -> Option<String> {
     let in_file = |path: PathBuf| fs::read_to_string(path).ok();
     let found =
         var("HF_TOKEN").or_else(|| in_file(var("HF_TOKEN_PATH")?.into())).or_else(|| in_file(home()?.join("token")))?;
-    // It becomes a header.
+    // The token becomes part of a header, so it must be plain text.
     Some(found.trim().to_owned()).filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()))
 }
 

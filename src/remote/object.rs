@@ -56,7 +56,7 @@ pub(super) fn open(url: &WebUrl, token: Option<&str>, limits: &Limits) -> io::Re
     loop {
         match try_open(url, token, limits) {
             Ok(opened) => return Ok(opened),
-            // Later, the server may be starting again. Now, the URL is wrong.
+            // On opening, a refused connection means a wrong URL. Later it could be a server that restarts.
             Err(Failed::Passing(error, _)) if error.kind() == io::ErrorKind::ConnectionRefused => return Err(error),
             Err(failed) => retries.wait(failed)?,
         }
@@ -130,7 +130,8 @@ fn open_whole(name: ObjectName, mut reply: Reply, limits: &Limits) -> Result<Ope
 }
 
 impl WebObject {
-    /// Returns the length of an object whose server does not say it with a part, of which the part before `known` is here.
+    /// Returns the length of an object whose server does not say it with a part, of which the part before `known` is
+    /// here.
     fn measure(&self, known: u64) -> Result<u64, Failed> {
         let ask = |range: Range<u64>| {
             let reply = self.ask(&range, None)?;
@@ -197,7 +198,7 @@ impl WebObject {
         if reply.status.as_u16() != 412 || tag.is_none() {
             return self.check(reply, range);
         }
-        // The file changed, or the server compares the tag of another form of it. Its headers say which.
+        // Either the file changed, or the server compares the tag of another encoding. The headers say which.
         drop(reply);
         let checked = self.check(self.ask(range, None)?, range)?;
         self.refuses_tag.store(true, Ordering::Relaxed);
@@ -264,8 +265,8 @@ fn fill(reply: &mut Reply, bytes: &mut [u8]) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Reads the end of a body, so that the connection can be used again. A body whose end is that of the connection would be
-/// waited for.
+/// Reads the end of a body, so that the connection can be used again. A body whose end is that of the connection would
+/// be waited for.
 fn finish(body: &mut BodyReader<'static>) {
     // If there is more, the connection is closed.
     let _ = read_body(body, &mut [0]);

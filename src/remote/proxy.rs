@@ -1,7 +1,7 @@
 //! Connections through proxies.
 //!
-//! `https://` goes through a tunnel (`CONNECT`). `http://` is asked for by its whole URL: most proxies refuse tunnels to
-//! other ports than 443.
+//! `https://` goes through a tunnel (`CONNECT`). `http://` is asked for by its whole URL: most proxies refuse tunnels
+//! to other ports than 443.
 
 use std::env;
 

@@ -77,8 +77,8 @@ const HEADER: u64 = 1 << 10;
 /// The number of bytes to read at a new place of an index.
 const PLACE: u64 = 16 << 10;
 
-/// The fewest and the most bytes to read at the end of the file, where some formats have their index, and the share of the
-/// file. An index that begins before them takes one more request.
+/// The fewest and the most bytes to read at the end of the file, where some formats have their index, and the share of
+/// the file. An index that begins before them takes one more request.
 const TAIL: (u64, u64, u64) = (1 << 20, 4 << 20, 256);
 
 /// A read that ends so near to the end of the file is that of an index there.
@@ -93,7 +93,7 @@ const AHEAD: u64 = 64 << 20;
 /// A read of an index up to this length may be followed by others.
 const SHORT: usize = 512;
 
-/// Headers in many known places. Requests at once cost less than one after the other.
+/// For headers at many known offsets. Many requests at once take less time than one after the other.
 const HEADERS: Merging = Merging { gap: 32 << 10, over_read: 1, longest: 8 << 20, in_flight: 32 };
 
 impl RemoteSource {

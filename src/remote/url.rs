@@ -11,10 +11,10 @@ pub(super) struct WebUrl {
     is_https: bool,
     /// `user:password`, as it was given.
     user: Option<String>,
-    /// Lowercase. An IPv6 address is in brackets.
+    /// The host in lower case. An IPv6 address is in brackets.
     host: String,
     port: Option<u16>,
-    /// Begins with a slash.
+    /// The path, which begins with a slash.
     path: String,
     query: Option<String>,
 }
@@ -69,7 +69,8 @@ impl WebUrl {
         self.query = query.map(encode);
     }
 
-    /// Returns the URL of a reference in an answer, such as the target of a redirect. Other bytes than ASCII are encoded.
+    /// Returns the URL of a reference in an answer, such as the target of a redirect. Other bytes than ASCII are
+    /// encoded.
     pub(super) fn join_bytes(&self, reference: &[u8]) -> Result<Self, String> {
         match std::str::from_utf8(reference) {
             Ok(reference) => self.join(reference),

@@ -20,8 +20,8 @@ impl ObjectVersion {
 
     /// Returns the difference to another answer of the same length.
     ///
-    /// What the first answer had must be in every answer. An entity tag decides; a time does if one of them has no tag. Weak
-    /// tags need times that do not differ, and tags that differ in how the body was sent need equal ones.
+    /// What the first answer had must be in every answer. An entity tag decides; a time does if one of them has no tag.
+    /// Weak tags need times that do not differ, and tags that differ in how the body was sent need equal ones.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
         match (&self.tag, &other.tag) {
             (Some(one), Some(changed)) if one == changed => {
@@ -85,7 +85,7 @@ mod tests {
         };
         for (one, other, expected) in [
             (("", ""), ("", ""), ""),
-            // Nothing to compare.
+            // There is nothing to compare.
             (("", ""), ("\"a\"", "x"), ""),
             (("\"a\"", ""), ("\"a\"", ""), ""),
             // Servers of one object may have different times.

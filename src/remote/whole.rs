@@ -1,8 +1,9 @@
 //! An object on a web server that sends no ranges: its bytes pass once, in order.
 //!
-//! Its beginning is kept. Bytes after it are passed on as long as they are read forwards, so that the index of a long file,
-//! or all of it in order, takes no memory. The first payload may lie before the end of the index: then the file is asked for
-//! again. The next read backwards asks for it too, and from then on all bytes are held, up to [`Limits::held`].
+//! Its beginning is kept. Bytes after it are passed on as long as they are read forwards, so that the index of a long
+//! file, or all of it in order, takes no memory. The first payload may lie before the end of the index: then the file
+//! is asked for again. The next read backwards asks for it too, and from then on all bytes are held, up to
+//! [`Limits::held`].
 
 use std::io;
 use std::ops::Range;
@@ -82,7 +83,7 @@ impl WholeObject {
             let state = WholeState { held: Vec::new(), body: None, has_payloads: false, holds_all: false };
             Box::new(Self::with_state(self.name.clone(), self.len.clone(), self.limit, state))
         });
-        // It may have children too.
+        // A child process may have forked, too.
         child.here()
     }
 
@@ -108,7 +109,8 @@ impl WholeObject {
         }
     }
 
-    /// Reads the next bytes of the object into `bytes`, and holds them if they are to be. Returns their number: 0 at its end.
+    /// Reads the next bytes of the object into `bytes`, and holds them if they are to be. Returns their number: 0 at
+    /// its end.
     fn read_next(&self, state: &mut WholeState, bytes: &mut [u8]) -> Result<usize, Failed> {
         let WholeState { held, body, holds_all, .. } = state;
         let rest = match body {

@@ -25,7 +25,7 @@ pub(super) fn sink<S: Serializer>(serializer: &mut S) -> Option<&mut (dyn Sink +
     Some(&mut **ours)
 }
 
-/// Deserializes a value, if the deserializer is ours. Otherwise gives it back.
+/// Deserializes a value if the deserializer is ours. Otherwise returns the deserializer.
 pub(super) fn deserialize<'de, T: FromTensors<'de>, D: Deserializer<'de>>(
     mut deserializer: D,
 ) -> Result<Result<T, D::Error>, D> {

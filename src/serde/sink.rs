@@ -16,7 +16,7 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 /// # Errors
 ///
 /// Errors of the serializer.
-// See `compiled`.
+// Not inlined, so that the copies in `compiled` are used.
 #[inline(never)]
 pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> Result<S::Ok, S::Error> {
     match own::sink(&mut serializer) {

@@ -35,14 +35,14 @@ pub fn deserialize_load<'de, T: FromTensors<'de>, D: Deserializer<'de>>(deserial
     let mut value = None;
     set_node(is_ours::<D::Error>().then_some(node_of::<T>));
     let driven = drive(deserializer, &mut |source| put(&mut value, source, &FieldAttrs::NONE));
-    // Not every call takes it.
+    // A call that did not take the node must not leave it to the next one.
     set_node(None);
     driven?;
     value.ok_or_else(|| to_de(message("a type loaded nothing")))
 }
 
 /// Calls `load` with the deserializer as a source.
-// See `compiled`.
+// Not inlined, so that the copies in `compiled` are used.
 #[inline(never)]
 pub(super) fn drive<'de, D: Deserializer<'de>>(deserializer: D, load: LoadFrom<'_, 'de>) -> Result<(), D::Error> {
     drive_part(deserializer, true, load)
@@ -201,7 +201,7 @@ enum Request<'x, 'de> {
     Variant(&'x mut Option<MetadataValue>),
     /// An item of a list of numbers that is a tensor.
     Element(&'x mut NumberList),
-    /// Anything. It is not kept.
+    /// A value of any kind, which is dropped.
     Ignored,
 }
 

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use crate::cast::{CHUNK, FloatChunks, WholeElements, float_chunks, in_chunks};
 use crate::tensor::{Dtype, Element, for_each_dtype};
 
-/// Some elements.
+/// A chunk of elements, by type.
 pub(super) enum Chunk<'a> {
     F32(&'a [f32]),
     F64(&'a [f64]),
@@ -96,7 +96,7 @@ impl Elements {
 
     /// Returns the parts of elements for threads: whole chunks, except for the last one.
     pub(super) fn parts(self, bytes: &[u8]) -> Chunks<'_, u8> {
-        /// Chunks in a part.
+        /// The number of chunks in a part.
         const CHUNKS: usize = 64;
         bytes.chunks(CHUNKS * CHUNK * self.size)
     }
@@ -119,7 +119,7 @@ where
     });
 }
 
-/// Integers that a float rounds.
+/// Integers that an `f64` may round.
 trait ToF64: Copy {
     fn to_f64(self) -> f64;
 }

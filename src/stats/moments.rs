@@ -17,7 +17,7 @@ pub(super) struct Moments {
     /// The position of the first NaN among all elements.
     pub(super) first_nan: Option<u64>,
     pub(super) first_infinity: Option<u64>,
-    /// Finite elements. The following fields are about them.
+    /// The number of finite elements. The following fields are about these.
     pub(super) finite: u64,
     pub(super) zeros: u64,
     pub(super) min: f64,

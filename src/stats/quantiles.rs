@@ -303,7 +303,7 @@ impl<F: Real> Sample<F> {
         }
     }
 
-    /// Switches to counting.
+    /// Switches from kept elements to counts.
     fn count(&mut self) {
         if self.counts.is_empty() {
             let mut few = std::mem::take(&mut self.few);

@@ -10,7 +10,8 @@ pub(crate) struct HeaderTable {
     all: SmallVec<[TensorInfo; 1]>,
     /// The number of the header added or found last.
     last: u32,
-    /// A guess at the next header: `next[n % RECENT]` last followed header `n`. Layers repeat.
+    /// A guess at the next header: `next[n % RECENT]` last followed header `n`. It is often right, because layers
+    /// repeat.
     next: [u32; Self::RECENT],
     /// The numbers of headers added or found before, by a part of their hash.
     recent: [u32; Self::RECENT],
@@ -146,7 +147,7 @@ mod tests {
         let mut infos = HeaderTable::default();
         let numbers: Vec<u32> = (0..100).map(|index| infos.add(TensorInfo::new(Dtype::F32, [index % 2, 64]))).collect();
         assert!(numbers.iter().zip(0..).all(|(number, index)| *number == index % 2));
-        // All pairs. Some of them collide.
+        // Of all pairs, some collide.
         for (one, other) in (0..40).flat_map(|one| (0..one).map(move |other| (one, other))) {
             let mut infos = HeaderTable::default();
             let turns = [one, other, one, other].map(|dim| infos.add(TensorInfo::new(Dtype::F32, [dim])));

@@ -83,8 +83,8 @@ impl TensorInfo {
         }
     }
 
-    /// Returns what the file calls the dtype, if the elements cannot be read: this crate does not know the dtype, or the
-    /// tensor [is damaged](Self::is_damaged).
+    /// Returns what the file calls the dtype, if the elements cannot be read: this crate does not know the dtype, or
+    /// the tensor [is damaged](Self::is_damaged).
     #[must_use]
     #[inline]
     pub fn unknown_dtype(&self) -> Option<&str> {

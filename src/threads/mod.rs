@@ -124,8 +124,8 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
     failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
-/// Calls `work` with each number below `count`, in up to so many threads, which mostly wait. Returns the error of the first
-/// one that failed, after which no new ones are begun.
+/// Calls `work` with each number below `count`, in up to so many threads, which mostly wait. Returns the error of the
+/// first one that failed, after which no new ones are begun.
 #[cfg(feature = "remote")]
 pub(crate) fn at_once<E: Send>(
     count: usize,
@@ -214,7 +214,7 @@ mod tests {
             append(&mut numbers, &bytes[..len]);
             assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers[1..]), &bytes[..len]);
             assert_eq!(numbers[0], 7);
-            // From an unaligned address.
+            // The same from an unaligned address.
             let mut numbers = Vec::<u64>::new();
             append(&mut numbers, &bytes[bytes.len() - len..]);
             assert_eq!(bytemuck::cast_slice::<_, u8>(&numbers), &bytes[bytes.len() - len..]);

@@ -43,7 +43,7 @@ impl Checked<'_> {
     }
 }
 
-/// Passes on the planned number of bytes. More are an error.
+/// Passes on the planned number of bytes. Any more bytes are an error.
 struct Counter<'a> {
     out: &'a mut dyn Write,
     planned: usize,

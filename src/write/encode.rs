@@ -147,9 +147,9 @@ impl<E: Encode + Clone + 'static> LentEncode for E {
 /// The treatment of the names of a file's tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NamePolicy {
-    /// They are left out.
+    /// Names are left out.
     Omitted,
-    /// They are stored as the format stores names.
+    /// Names are stored as the format stores them.
     Stored,
     /// They are stored in one more tensor, at the end.
     Embedded,

@@ -56,7 +56,7 @@ pub struct Output<'w> {
     hold: Hold,
 }
 
-/// The payloads held if they come before their turn. The others are sent again.
+/// The payloads to hold if they come before their turn. All others must be sent again.
 #[derive(Clone, Copy)]
 struct Hold {
     /// Payloads of fewer bytes are held.
@@ -103,7 +103,7 @@ impl<'w> Output<'w> {
         Ok(self.buffer)
     }
 
-    /// Passes gathered bytes on.
+    /// Writes the gathered bytes.
     fn drain(&mut self) -> io::Result<()> {
         if let Some(to) = &mut self.to {
             checked_io::write_all(*to, &self.buffer)?;
@@ -286,7 +286,7 @@ impl<'w> FileWriter<'w> for LayoutWriter<'w> {
 
 /// Writes non-empty slices with as few calls as possible.
 pub(crate) fn write_slices(mut slices: &mut [IoSlice<'_>], writer: &mut dyn Write) -> io::Result<()> {
-    /// Linux takes 1024.
+    /// The most slices of one call, which is the limit of Linux.
     const AT_ONCE: usize = 1024;
 
     while !slices.is_empty() {

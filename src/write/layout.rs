@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use crate::error::{Result, cannot_store};
 
-/// All bytes of a file except the payloads, and the offsets of everything. The gaps are zeros.
+/// All bytes of a file except the payloads, and the offsets of everything. Gaps are filled with zeros.
 ///
 /// The file is written from start to end, so payloads are in tensor order, each after its header, unless the format
 /// sorts tensors. A tensor that shares the bytes of an earlier one has the same offset. Planning refuses any other

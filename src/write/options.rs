@@ -41,8 +41,8 @@ pub struct WriteOptions {
     pub long_names: bool,
     /// Metadata to write; see [`FileMetadata::entries`]. Default: none.
     pub metadata: IndexMap<String, String>,
-    /// Write `"__metadata__": {}` into a safetensors file without metadata, which its own software tells from a file that
-    /// does not speak of it. Default: `false`; [`FileMetadata::has_no_entries`] states what a file has.
+    /// Write `"__metadata__": {}` into a safetensors file without metadata, which its own software tells from a file
+    /// that does not speak of it. Default: `false`; [`FileMetadata::has_no_entries`] states what a file has.
     pub empty_metadata: bool,
     /// Entry types copied from source files.
     pub(crate) typed: Vec<Arc<Vec<TypedEntry>>>,
@@ -161,7 +161,8 @@ impl WriteOptions {
 
     /// Adds the metadata of a file. Of two entries with the same key, the first one stays.
     ///
-    /// Entries that describe the layout of that file are left out: see [`describes_layout`](crate::model::describes_layout).
+    /// Entries that describe the layout of that file are left out: see
+    /// [`describes_layout`](crate::model::describes_layout).
     ///
     /// Between two BTF files, sparse tensors keep their layout number: see [`tfrt_coo`](Self::tfrt_coo).
     ///

@@ -129,7 +129,7 @@ impl Plan {
         if self.encode.names() != NamePolicy::Stored {
             return self.encode.names() == NamePolicy::Omitted;
         }
-        // Each is looked at once.
+        // Each name is looked at only once.
         while self.unnamed <= index
             && (self.name(self.unnamed).is_empty() || self.is_implied(self.name(self.unnamed), self.unnamed))
         {

@@ -159,7 +159,7 @@ impl PlannedTensors {
         Ok(self.infos.add_new(info.clone()))
     }
 
-    /// Adds a tensor in its stored dim order. Its info was added before.
+    /// Adds a tensor in its stored dim order, after its info.
     ///
     /// Returns the length of its payload in bytes.
     // Inlined into the planner, which calls it for each tensor.
@@ -439,7 +439,7 @@ pub(crate) fn is_position(name: &str, position: usize) -> bool {
 /// Returns whether a text is a number in decimal.
 #[inline]
 fn is_decimal(text: &str, number: usize) -> bool {
-    /// Any number with this many digits fits into 64 bits. Positions have fewer.
+    /// Any number with this many digits fits into 64 bits. Positions have fewer digits.
     const MOST_DIGITS: usize = 19;
 
     let is_short = match text.as_bytes() {

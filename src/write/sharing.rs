@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 /// Which tensors are stored once under several names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// None.
+    /// No tensors share bytes.
     Never,
     /// Tensors that share memory, and tensors tied by their type.
     SameMemory,

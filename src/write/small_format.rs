@@ -29,7 +29,7 @@ pub trait SmallFormat {
     ///
     /// # Errors
     ///
-    /// Any error. The file is then planned, and planning reports it.
+    /// Any error makes the caller plan the file. Planning then reports the reason.
     fn finish(&self, tensors: &SmallTensors, file: &mut SmallFile<'_>) -> Result<()>;
 }
 
@@ -113,7 +113,7 @@ impl fmt::Debug for SmallFile<'_> {
     }
 }
 
-/// Ends the first pass over a value. Nobody sees it.
+/// Returns the error that ends the first pass over a value. No user sees it.
 #[cold]
 pub(super) fn not_small() -> Error {
     ErrorKind::Message(String::new()).into()

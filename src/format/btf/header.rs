@@ -51,7 +51,7 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
     8 + 8 * tensors
 }
 
-/// Reads a record up to its payload. Returns also the layout number.
+/// Reads a record up to its payload. Also returns the layout number.
 ///
 /// `end` is an upper bound for the end of the record, if known. Without it, a payload of an unknown dtype has no known
 /// end.
@@ -85,8 +85,8 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -
     Ok((TensorInfo { dtype, shape, layout }, number))
 }
 
-/// Reads the header at the start of a dense record, and returns its length. `None` for everything refused by [`read`], and
-/// for other records.
+/// Reads the header at the start of a dense record, and returns its length. `None` for everything refused by [`read`],
+/// and for other records.
 pub(super) fn read_dense(record: &[u8], limits: &Limits) -> Option<(TensorInfo, usize)> {
     let [rank, [tag, ROW_MAJOR, ..], dims @ ..] = record.as_chunks::<8>().0 else { return None };
     let rank = usize::try_from(u64::from_le_bytes(*rank)).ok().filter(|rank| *rank as u64 <= limits.rank)?;

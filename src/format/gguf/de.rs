@@ -192,8 +192,8 @@ fn read(file: &mut dyn ReadAt, skips_long: bool, limits: &Limits, index: &mut In
 }
 
 /// Gives tensors the shapes of the model, where the metadata states others than those stored. ComfyUI's converter folds
-/// tensors whose rows are not whole blocks, and its loader unfolds them. Returns a warning about the first that cannot have
-/// the stated shape.
+/// tensors whose rows are not whole blocks, and its loader unfolds them. Returns a warning about the first that cannot
+/// have the stated shape.
 fn set_model_shapes(index: &mut Index, entries: &IndexMap<String, String>) -> Option<Warning> {
     if !entries.keys().any(|key| key.starts_with(header::MODEL_SHAPE)) {
         return None;

@@ -165,7 +165,7 @@ fn check_version(version: u32) -> Result<(), ErrorKind> {
 
 /// Returns all bytes before the data. Offsets of payloads count from their end.
 pub(super) fn write(plan: &PlannedTensors, entries: &metadata::Writing<'_>, layout: &FileLayout) -> Vec<u8> {
-    // Of short names.
+    // An estimate of the bytes for a tensor with a short name.
     const TENSOR: usize = 80;
     let mut out = Vec::with_capacity(64 + TENSOR * plan.len());
     out.extend_from_slice(&MAGIC);

@@ -86,7 +86,7 @@ impl TypedValue {
         Self { kind, bytes }
     }
 
-    /// Returns the bytes of a value of a type, if the text is one. Arrays are not.
+    /// Returns the bytes of a value of a type, if the text is one. Arrays cannot be parsed.
     fn parse(kind: u32, text: &str) -> Option<Vec<u8>> {
         Some(Self::from_field(&kind_of(kind)?.parse(text)?).bytes)
     }
@@ -123,7 +123,7 @@ pub(super) struct MetadataReader<'a, 'f> {
     is_big_endian: bool,
     /// Long arrays are not read.
     skips_long: bool,
-    /// One was skipped.
+    /// Whether an array was skipped.
     has_skipped: bool,
     /// The number of string and text bytes that may still be kept.
     room: u64,
@@ -358,7 +358,7 @@ impl<'a, 'f> MetadataReader<'a, 'f> {
 
     fn array(&mut self, depth: u32, text: &mut String) -> Result<()> {
         let (kind, count) = self.array_header(depth)?;
-        // Bools are checked.
+        // Long arrays of bools are read, because bools must be checked.
         if self.skips_long && count > SHORT && kind != BOOL {
             self.has_skipped = true;
             return self.skip(kind, count, depth + 1);

@@ -196,7 +196,7 @@ struct StoredHeader<'a> {
     bytes: u64,
 }
 
-/// The fields of [`tensor_layout`]. They are not checked.
+/// The unchecked fields of [`tensor_layout`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct LayoutFields<'a> {
     scalar_type: i8,
@@ -592,8 +592,8 @@ fn too_large(info: &TensorInfo) -> Error {
     InvalidTensor::TooLarge { dtype: info.dtype, shape: info.shape.clone() }.into()
 }
 
-/// Checks that any two tensors have either the same bytes or none in common, or begin at the same byte: of a segment that
-/// several tensors share, each has the first bytes.
+/// Checks that any two tensors have either the same bytes or none in common, or begin at the same byte: of a segment
+/// that several tensors share, each has the first bytes.
 fn check_overlaps(index: &Index) -> Result<()> {
     let range = |i: usize| index.entry(i).range();
     let key = |i: usize| (range(i).start, range(i).end);

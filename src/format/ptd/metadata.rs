@@ -15,10 +15,10 @@ pub(super) const KEYS: [&str; 4] =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Version {
-    /// `FT01` as ExecuTorch writes it since 0.7. The default.
+    /// `FT01` as ExecuTorch writes it since 0.7. This is the default.
     #[default]
     Ft01,
-    /// `FT01` as ExecuTorch 0.5 and 0.6 wrote it. Read, not written.
+    /// `FT01` as ExecuTorch 0.5 and 0.6 wrote it. We read but do not write it.
     EarlyFt01,
     /// `DT01`, the RFC's version 1.
     Dt01V1,

@@ -57,13 +57,13 @@ pub(super) mod tensor_metadata {
     pub(in super::super) const FULLY_QUALIFIED_NAME: usize = 0;
     /// The first field of the layout.
     pub(in super::super) const SCALAR_TYPE: usize = 1;
-    /// In the early `FT01`.
+    /// A field of the early `FT01`.
     pub(in super::super) const EARLY_SEGMENT_INDEX: usize = 4;
-    /// In the early `FT01`.
+    /// A field of the early `FT01`.
     pub(in super::super) const EARLY_OFFSET: usize = 5;
-    /// In `DT01`.
+    /// A field of `DT01`.
     pub(in super::super) const OFFSET: usize = 4;
-    /// In `DT01`.
+    /// A field of `DT01`.
     pub(in super::super) const SIZE: usize = 5;
 }
 

@@ -68,7 +68,7 @@ impl write::Encode for Encode {
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         match info.layout {
             Layout::Blob if self.version() != Version::Ft01 => Err(no_place_for_blobs()),
-            // Of another tensor.
+            // The dim order belongs to a tensor of another rank.
             Layout::Unknown(_) if stored(info).is_none_or(|(_, order)| order.len() != info.shape.rank()) => {
                 Err(cannot_store(info.to_string(), "its dim order is of another rank; leave the tensor out"))
             }
@@ -170,7 +170,7 @@ struct Segment {
 #[derive(Clone, Copy)]
 struct PlaceInSegment {
     segment: usize,
-    /// Within the segment.
+    /// The offset from the start of the segment.
     offset: u64,
 }
 

@@ -563,7 +563,7 @@ impl Machine {
                 };
                 self.with_extra(made, unknown, state).map(Some)
             }
-            // An unknown function makes it. Its class says more.
+            // An unknown function makes the object. If it is given a class, the message names the class.
             _ => {
                 let parts = std::iter::once(PickleValue::Tuple(args)).chain(state).collect::<Vec<_>>();
                 match (unknown, function) {

@@ -13,22 +13,23 @@
 //! _StorageInfo          relative_path: str | offset: int | length: int | transform_descriptors: [str]
 //! ```
 //!
-//! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together. An item of bytes is
-//! any value, read as a file of `torch.save` is.
+//! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together. An item of
+//! bytes is any value, read as a file of `torch.save` is.
 //!
-//! Megatron-Core adds attributes and classes of its own, such as the plans of all processes. Only what is listed here is read.
+//! Megatron-Core adds attributes and classes of its own, such as the plans of all processes. Only what is listed here
+//! is read.
 //!
 //! # Specification
 //!
-//! `metadata.py`, `filesystem.py` and `planner_helpers.py` in `torch/distributed/checkpoint` of PyTorch 1.13 to 2.15, the first
-//! of which has them in `torch/distributed/_shard/checkpoint`.
+//! `metadata.py`, `filesystem.py` and `planner_helpers.py` in `torch/distributed/checkpoint` of PyTorch 1.13 to 2.15,
+//! the first of which has them in `torch/distributed/_shard/checkpoint`.
 //!
 //! # Deviations
 //!
-//! - A global in place of one that is listed here is an error, which names it. PyTorch would run it. Any other is left out, with
-//!   a [warning](crate::report::WarningKind::LeftOut), unless it is a class of PyTorch or Megatron-Core.
-//! - Chunks with the same place are copies of one; the first that is stored is read. Any other overlap is an error, and so is a
-//!   part of a tensor that no chunk has.
+//! - A global in place of one that is listed here is an error, which names it. PyTorch would run it. Any other is left
+//!   out, with a [warning](crate::report::WarningKind::LeftOut), unless it is a class of PyTorch or Megatron-Core.
+//! - Chunks with the same place are copies of one; the first that is stored is read. Any other overlap is an error, and
+//!   so is a part of a tensor that no chunk has.
 //! - Items that are compressed or changed by an extension (`transform_descriptors`) are of
 //!   [unknown](crate::Layout::Unknown) dtype.
 //! - Items that `torch.save` did not write are [blobs](crate::Blob).
@@ -100,7 +101,7 @@ impl SavedDtype {
 pub(crate) struct SavedTensor {
     saved_dtype: SavedDtype,
     pub(crate) shape: Shape,
-    /// Those with elements, without copies.
+    /// The chunks, without empty ones and copies.
     pub(crate) chunks: Vec<SavedChunk>,
 }
 
@@ -174,7 +175,8 @@ fn is_read(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(module, _)| MODULES.contains(&module))
 }
 
-/// Returns whether a global is a class that such metadata has and that is not read, such as that of a path or of a plan.
+/// Returns whether a global is a class that such metadata has and that is not read, such as that of a path or of a
+/// plan.
 fn is_usual(name: &str) -> bool {
     let Some((module, class)) = name.rsplit_once('.') else { return false };
     let is_class = class.trim_start_matches('_').starts_with(|first: char| first.is_ascii_uppercase());
@@ -322,7 +324,7 @@ impl<'h> FolderReader<'h> {
         Ok(SavedFolder { version, entries, ..SavedFolder::default() })
     }
 
-    /// Returns a tensor. Its items are taken.
+    /// Returns a tensor, and takes its items.
     fn tensor(
         &mut self,
         name: &'h str,

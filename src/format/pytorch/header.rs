@@ -166,7 +166,7 @@ pub(super) enum Function {
     Reconstruct,
     NumpyDtype,
     NumpyScalar,
-    /// Makes an array. Its state is set later.
+    /// Makes an array, whose content is set later.
     NumpyArray,
     /// Makes an array of bytes, a dtype, a shape and the order of its dims.
     NumpyFromBuffer,
@@ -187,11 +187,11 @@ pub(super) enum TensorKind {
     Nested,
     /// Made of a dict with all elements in the tensor `values`.
     Jagged,
-    /// Without elements, made of a dtype and a size.
+    /// A tensor without elements, made of a dtype and a size.
     Meta,
-    /// Made of a class with its elements in attributes, a dtype and a size.
+    /// A tensor made of a class with its elements in attributes, a dtype and a size.
     Wrapper,
-    /// Without elements and size.
+    /// A tensor without elements and size.
     Uninitialized,
     /// A tensor converted to another dtype on loading.
     Converted,

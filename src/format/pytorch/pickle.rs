@@ -451,7 +451,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Takes the values of the stack from `start` on, and adds them to the container before them, described by `expected`.
+    /// Takes the values of the stack from `start` on, and adds them to the container before them, described by
+    /// `expected`.
     fn extend(&mut self, expected: &str, start: usize) -> Result<()> {
         let (before, values) = self.stack.split_at(start);
         let target = before[self.floor()..].last().copied().ok_or_else(too_few)?;

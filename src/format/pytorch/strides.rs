@@ -78,8 +78,7 @@ pub(super) fn run_bytes(bytes: u64) -> Result<usize> {
     usize::try_from(bytes).map_err(|_| limit().into())
 }
 
-/// Returns the place of a tensor some elements of which are at the same place, or between others in any order of the
-/// dims. They are read one after the other, in row-major order.
+/// Places a tensor whose elements overlap or interleave. They are read one after the other, in row-major order.
 fn overlapping(range: Range<u64>, shape: &[u64], strides: &[u64], size: u64) -> Result<Placed> {
     let mut dims: Vec<(u64, u64)> = shape.iter().copied().zip(strides.iter().copied()).collect();
     dims.retain(|(count, _)| *count > 1);

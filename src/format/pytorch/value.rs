@@ -220,7 +220,8 @@ impl Containers {
         self.values.extend_from_slice(values);
     }
 
-    /// Adds values to a container. It moves to the end if others are behind it. Once it grows, it has room for as many again.
+    /// Adds values to a container. If others follow, the container moves to the end. A growing container doubles its
+    /// room.
     pub(super) fn extend(&mut self, container: u32, more: &[PickleValue]) {
         let place = &mut self.places[container as usize];
         let len = place.len + more.len();
@@ -406,7 +407,7 @@ mod tests {
         }
         assert_eq!(found, expected);
         assert!((3..113).all(|i| number(&containers.values(i)[0]) == i64::from(i) - 3));
-        // No more than four times the values, with those that are left behind.
+        // No more than four times the values, including abandoned places.
         assert!(containers.values.len() <= 4 * (expected.concat().len() + 110));
     }
 }

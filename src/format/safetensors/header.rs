@@ -372,7 +372,7 @@ impl Writer {
 
     /// Adds tensors without gaps between their data, in `order` or else in their own order.
     pub(super) fn tensors(&mut self, tensors: PlannedIter<'_>, order: Option<&[usize]>) {
-        // Most names are short. A look at all of them takes less time than at one after the other.
+        // Names are checked all at once: most are short, and a check of each takes longer.
         self.has_plain_names = is_plain(tensors.all_names());
         let Some(order) = order else {
             return tensors.for_each(|tensor| self.tensor(&tensor, self.end.number));

@@ -68,8 +68,8 @@ impl Encode {
         header.finish()
     }
 
-    /// Returns the order of the file, unless it is the order of the value. Tensors of several dtypes are sorted, so that
-    /// each is aligned.
+    /// Returns the order of the file, unless it is the order of the value. Tensors of several dtypes are sorted, so
+    /// that each is aligned.
     #[inline]
     fn order(&self, tensors: PlannedIter<'_>) -> Option<Vec<usize>> {
         let infos = tensors.infos();

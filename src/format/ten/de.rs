@@ -120,7 +120,7 @@ impl Reader {
     }
 
     fn ends(&self, file: &mut dyn ReadAt, index: &Index) -> Result<bool> {
-        // Of a stream, the padding of the last tensor is missing. A decoder has dropped it.
+        // In a stream, the padding of the last tensor is missing, because the decoder has dropped it.
         file.ends_at(self.offset).map_err(|error| {
             error.in_tensor(match index.pushed().checked_sub(1) {
                 Some(last) if index.has_name(last) => index.name(last).to_owned(),

@@ -55,7 +55,7 @@ pub(super) struct HeaderChunk {
     pub(super) padding: u64,
 }
 
-/// A name as it is stored. Go writes any bytes.
+/// A name as stored. It may be any bytes, because Go's writer does not check them.
 pub(super) struct StoredName([u8; NAME]);
 
 impl StoredName {
@@ -172,7 +172,7 @@ pub(super) fn padding_of(len: usize) -> Option<usize> {
 }
 
 fn known_dtype(stored: &[u8; 8]) -> Option<Dtype> {
-    // Writers put the name first.
+    // Writers put the name of the dtype before the zeros.
     let name = match *stored {
         [a, b, ref rest @ ..] if *rest == [0; 6] => [a, b],
         _ => trim(stored).try_into().ok()?,
@@ -195,7 +195,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
             let instead = "ten cannot tell it from no name; `Options::embed_names` keeps it";
             return Err(cannot_store("an empty name", instead));
         }
-        // An escape is longer.
+        // A name of one byte is never an escape sequence, which is longer.
         [1..=u8::MAX] => return Ok(()),
         [first, .., last] if !matches!(first, 0 | b'\\') && !matches!(last, 0 | b'0') => return Ok(()),
         _ => {}

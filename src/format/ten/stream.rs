@@ -21,7 +21,7 @@ use crate::write::{Plan, check_stored_name, to_writer, write_slices};
 
 /// Writes tensors to a stream one at a time, or as many at once as a struct has.
 ///
-/// The stream does not say how many there will be. It ends where it ends.
+/// The stream does not state the number of its tensors. It has no end mark either.
 ///
 /// ```
 /// use ndarray::{Array1, array};

@@ -368,7 +368,7 @@ struct HeaderFields<'a> {
 }
 
 impl<'a> HeaderFields<'a> {
-    /// Reads the header of a tensor of `size` bytes, if it has a shape. It is not checked.
+    /// Reads the header of a tensor of `size` bytes, if it has a shape. The header is not checked.
     fn read(table: &Table<'a>, size: u64) -> Option<Self> {
         let shape = table.has(tensor::SHAPE).then(|| table.numbers(tensor::SHAPE))?.ok()?;
         Some(Self { tag: table.i8(tensor::DATA_TYPE).ok()?, shape, size })

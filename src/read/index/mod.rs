@@ -281,7 +281,7 @@ impl Index {
         !self.names.repeated().is_empty()
     }
 
-    /// Drops all tensors. Later ones are numbered on.
+    /// Drops all tensors. The numbers of later tensors continue.
     pub(crate) fn clear(&mut self) {
         self.left_out.tensors += self.entries.len();
         self.entries.clear();
@@ -365,7 +365,7 @@ impl Index {
         &self.names
     }
 
-    /// Lets several tensors have one name. There is none yet.
+    /// Allows several tensors with the same name. Call it before the first tensor is added.
     pub(crate) fn let_names_repeat(&mut self) {
         self.names.let_repeat();
     }

@@ -128,7 +128,7 @@ impl NameTable {
         self.packed.shrink();
     }
 
-    /// Lets several tensors have one name. There is none yet.
+    /// Allows several tensors with the same name. Call it before the first name is added.
     pub(crate) fn let_repeat(&mut self) {
         self.may_repeat = true;
     }

@@ -17,7 +17,7 @@ use crate::remote::version::ObjectVersion;
 /// The number of bytes of the first request, which also finds out the length.
 const FIRST: u64 = 64 << 10;
 
-/// An object in a store, as it was found on opening.
+/// An object in a store, in the version found on opening.
 struct StoreObject {
     object: Object,
     len: u64,
@@ -29,7 +29,7 @@ pub(super) fn open(object: Object) -> io::Result<RemoteSource> {
     let name = object.url();
     let (meta, begin) = match get(&object, 0..FIRST, None)? {
         Ok((meta, bytes)) => (meta, bytes),
-        // No range of an empty object can be asked for, which is an error without a kind of its own.
+        // An empty object has no ranges to ask for. The error of stores has no kind to recognize it by.
         Err(error @ Error::Generic { .. }) => {
             let (store, key) = (object.store()?, object.key.clone());
             traffic::add_request();
@@ -125,11 +125,11 @@ impl RemoteObject for StoreObject {
     }
 }
 
-/// The bytes of a range, asked for in pieces: the store sends a piece at once.
+/// The bytes of a range, asked for in pieces, because `object_store` returns a whole piece at once.
 struct StoreBody {
     object: Arc<StoreObject>,
     rest: Range<u64>,
-    /// Those at the beginning of the rest that are here.
+    /// The bytes received from the beginning of the rest.
     bytes: Bytes,
 }
 

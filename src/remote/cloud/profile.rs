@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use configparser::ini::Ini;
 
-/// What a profile sets.
+/// The settings of a profile.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Profile {
     /// The access key id and the secret access key.

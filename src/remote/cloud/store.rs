@@ -171,8 +171,8 @@ fn retry() -> RetryConfig {
     RetryConfig { max_retries: RETRIES, ..RetryConfig::default() }
 }
 
-/// Fails if the proxy for a store cannot be used: its client would connect without it. `endpoint` is a URL, and `host` is that
-/// of the provider.
+/// Fails if the proxy for a store cannot be used: its client would connect without it. `endpoint` is a URL, and `host`
+/// is that of the provider.
 fn check_proxy(endpoint: Option<String>, host: &str) -> Result<(), String> {
     let endpoint = endpoint.unwrap_or_default();
     let (scheme, rest) = endpoint.split_once("://").unwrap_or(("https", host));
@@ -195,7 +195,7 @@ fn client_settings(prefix: &str) -> impl Iterator<Item = (ClientConfigKey, &'sta
 }
 
 fn s3(bucket: &str) -> Built {
-    /// Credentials of machines.
+    /// Variables with credentials of a machine instead of a user.
     const FROM_MACHINE: [&str; 3] =
         ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"];
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry());
