@@ -75,9 +75,13 @@
 //!
 //! # serde
 //!
-//! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so they also go through
-//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. [`load`], [`save`] and
-//! [`File`] do not use serde.
+//! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so you can also send them through
+//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. In the other direction, plain
+//! serde types go into tensor files: see [`mod@array`]. [`load`], [`save`] and [`File`] do not use serde.
+//!
+//! One [`format::Serializer`] and one [`format::Deserializer`] serve all formats, so that serde compiles each of your types
+//! once instead of once for every format. A serializer of one format could also not write an index in front in the single
+//! pass that serde makes, unless it held all payloads; our functions make two passes over the value, to plan and to write.
 //!
 //! # Versions
 //!

@@ -145,7 +145,7 @@ fn names_the_rust_version_and_the_licence() {
 
 #[test]
 fn is_short() {
-    assert!(README.lines().count() <= 180, "{} lines", README.lines().count());
+    assert!(README.lines().count() <= 185, "{} lines", README.lines().count());
     let (begin, _) = README.split_once("```rust").unwrap();
     assert!(begin.contains("docs/src/transcript.svg"), "the program is not on the first screen");
     for row in rows(README) {
