@@ -474,7 +474,7 @@ impl fmt::Display for ErrorKind {
                 NameList { lead: "; expected ", names: expected, others: 0 }.fmt(f)
             }
             Self::UnusedRename { old, is_shadowed: true, .. } => {
-                write!(f, "each tensor that matches `{}` matches an earlier rule, which counts", Short(old))
+                write!(f, "each tensor that matches `{}` is already renamed by an earlier rule", Short(old))
             }
             Self::UnusedRename { old, found, .. } => match old.strip_prefix('#').filter(|old| is_number(old)) {
                 Some(position) => write!(f, "there is no tensor at position {position}; the file has {}", found.len()),

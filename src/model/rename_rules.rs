@@ -330,7 +330,7 @@ mod tests {
         );
         assert_eq!(
             check(&["blk.*=*", "blk.*.attn_q.weight=q*"]).unwrap_err(),
-            "each tensor that matches `blk.*.attn_q.weight` matches an earlier rule, which counts"
+            "each tensor that matches `blk.*.attn_q.weight` is already renamed by an earlier rule"
         );
         assert_eq!(check(&["#3=o"]).unwrap_err(), "there is no tensor at position 3; the file has 3");
     }

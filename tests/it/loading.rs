@@ -239,7 +239,7 @@ fn rules_that_cannot_be_followed_are_an_error_of_opening() {
     messages.compare(
         "twice",
         open(&["*=x*", "b=c"], file()),
-        "ten: each tensor that matches `b` matches an earlier rule, which counts",
+        "ten: each tensor that matches `b` is already renamed by an earlier rule",
     );
     let btf = || btf_file(&TensorMap::from_iter([("a", array![1.0_f32]), ("b", array![2.0])]));
     messages.compare("same", open(&["a=b"], btf()), "btf: two tensors are named `b` (at byte 88)");

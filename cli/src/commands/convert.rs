@@ -46,7 +46,7 @@ pub struct Convert {
     /// The file to write, in the format of its extension; `-` for standard output
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// Write this format instead of that of the extension
+    /// Output format [default: from the extension]
     #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
     to: Option<String>,
     #[command(flatten)]

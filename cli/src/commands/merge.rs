@@ -38,7 +38,7 @@ pub struct Merge {
     force: bool,
     #[command(flatten)]
     no_clobber: NoClobber,
-    /// Write this format instead of that of the extension
+    /// Output format [default: from the extension]
     #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
     to: Option<String>,
     #[command(flatten)]
