@@ -76,7 +76,7 @@ impl<'a> TensorView<'a> {
         load::view(self.info(), A::view_le_bytes(self.as_bytes()).ok_or_else(misaligned)??)
     }
 
-    /// The elements as an array of its own: copies them, from any address.
+    /// Copies the elements into a new array. Their address need not be aligned.
     ///
     /// ```
     /// use ndarray::array;
@@ -145,7 +145,7 @@ impl Tensor {
         Self::from_slice(elements, array.shape()).expect("an array has as many elements as its shape")
     }
 
-    /// The elements as an array of its own. Copies them.
+    /// Copies the elements into a new array.
     ///
     /// ```
     /// use ndarray::{Ix2, array};

@@ -177,7 +177,7 @@ impl Error {
         }
     }
 
-    /// Removes the first bytes of a file that was not recognized. They are those of a page of a server, or of a file to
+    /// Removes the first bytes of a file that was not recognized. They may belong to a server's page, or to a file to
     /// which a link leads, and may be secret.
     #[cfg(feature = "remote")]
     pub(crate) fn without_beginning(mut self) -> Self {

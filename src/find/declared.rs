@@ -1,4 +1,4 @@
-//! Whether the file has any tensor of a type. A flattened `Option` has no name of its own: it is there if one of the
+//! Finds out whether the file has any tensor of a type. A flattened `Option` has no name: it is there if one of the
 //! names of its value is.
 
 use std::any::TypeId;

@@ -400,7 +400,7 @@ impl FieldsWalk {
             _ => self.longest_fit(rest),
         };
         let Some((field, name)) = found else { return Ok(None) };
-        // What is below the name of a tensor is another.
+        // A name below the name of a tensor belongs to another tensor.
         let is_tensor = |node: Node| matches!(node.inner(), Node::Tensor(_));
         if name.len() < rest.len() && self.fields.node(field).is_some_and(is_tensor) {
             return Ok(None);

@@ -16,7 +16,7 @@ pub(crate) trait HasMetadata {
 /// The metadata of the file, read on first use.
 #[derive(Clone)]
 pub(crate) enum MetadataSource<'de> {
-    /// There is none to ask for: names and shapes alone are compared.
+    /// No metadata is known: only names and shapes are compared.
     Unknown,
     /// From the index, or else from the format's function. A stream has it only in the index.
     Unread(Option<ReadMetadata>),

@@ -190,7 +190,7 @@ impl<'de> Source<'de> for SmallSource<'_, '_, 'de> {
             let (field, len) = match def.fields.get(likely).filter(is_likely) {
                 Some(field) => (likely, field.name.len()),
                 None => match Self::longest_fit(def, given, rest) {
-                    // What is below the name of a tensor is another.
+                    // A name below the name of a tensor belongs to another tensor.
                     Some((field, len)) if len == rest.len() || !is_tensor(&def.fields[field]) => (field, len),
                     _ => break,
                 },

@@ -34,7 +34,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// As [`File::open`](crate::File::open). Offsets are those of this file.
+    /// As [`File::open`](crate::File::open). Offsets count from the start of the embedded file.
     pub fn push_file(
         &mut self,
         format: &Format,

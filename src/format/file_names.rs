@@ -1,4 +1,4 @@
-//! What the names of files say about their contents.
+//! Guesses about the contents of files, by their names.
 
 use std::path::Path;
 

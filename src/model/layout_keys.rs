@@ -11,7 +11,7 @@ pub(crate) const PART_TENSORS: &str = "split.tensors.count";
 /// The length of all tensors, in an index of shards.
 pub(crate) const TOTAL: &str = "total_size";
 
-/// What an entry describes besides the model.
+/// A fact described by an entry that is not about the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Describes {
     /// Which tensors are in the file, and where: it is not copied.

@@ -23,7 +23,7 @@
 //! 9. `Serializer::tensor` (`model/serializer.rs`) gives the tensor its name,
 //! 10. `PlanWriter::tensor` (`write/writer.rs`) compares it with the plan,
 //! 11. `LayoutWriter::tensor` (`write/file_writer.rs`) writes padding, header and payload,
-//! 12. `Output::write_all` (`write/file_writer.rs`) gathers what is small, and
+//! 12. `Output::write_all` (`write/file_writer.rs`) gathers short writes, and
 //! 13. `write_slices` (`write/file_writer.rs`) calls the writer.
 //!
 //! `tensorfile::save` skips step 6: derived types need no serde.

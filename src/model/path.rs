@@ -46,7 +46,7 @@ impl Path {
                 self.back_to(list);
                 self.push_index(index);
             }
-            // Only the last digit is another.
+            // Only the last digit differs.
             digit => {
                 self.text.pop();
                 self.text.push(char::from(b"0123456789"[digit]));

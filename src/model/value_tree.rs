@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a program saved, as it had it: tensors in dicts and lists, next to numbers and texts.
+/// A value as the program that saved it had it: tensors in dicts and lists, next to numbers and texts.
 ///
 /// [`File::value_tree`](crate::File::value_tree) returns that of a PyTorch checkpoint.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -9,7 +9,7 @@ use crate::storage::ReadAt;
 pub(crate) struct Sum(Option<(MemberSum, u64)>);
 
 impl Sum {
-    /// Begins the checksum of a payload: reads what it covers before the payload.
+    /// Begins the checksum of a payload with the covered bytes before it.
     pub(crate) fn of(entry: &Entry<'_>, file: &mut dyn ReadAt) -> Result<Self> {
         let (start, payload, mut head) = (entry.needed_from(), entry.range().start, Vec::new());
         if entry.has_checksum() {

@@ -218,7 +218,7 @@ pub(crate) fn payload_at(offset: u64, len: Option<u64>, info: &TensorInfo) -> Re
     }
 }
 
-/// Returns a warning about the bytes between the end of what a file uses and its own end.
+/// Returns a warning about unused bytes at the end of a file.
 pub(crate) fn trailing_bytes(end: u64, len: Option<u64>) -> Option<Warning> {
     let bytes = len?.checked_sub(end).filter(|bytes| *bytes > 0)?;
     let noun = if bytes == 1 { "byte" } else { "bytes" };

@@ -1,4 +1,4 @@
-//! Recognizes common files without tensors by their magic, so that errors name what was saved as a model.
+//! Recognizes common files without tensors by their magic, so that errors say what was saved instead of a model.
 
 use crate::error::{Category, Error, ErrorKind};
 use crate::model::FormatSpec;

@@ -194,7 +194,7 @@ impl io::Seek for NextPayload<'_, '_> {
 /// Makes an error about a range from `done` on one about the whole range.
 #[cold]
 fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
-    // What is put together from several files ends in one of them.
+    // Bytes gathered from several files end in one of them.
     let is_within = error.offset().is_none_or(|offset| (range.start..=range.end).contains(&offset));
     match error.kind() {
         ErrorKind::Truncated { left, .. } if is_within => {

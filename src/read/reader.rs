@@ -192,7 +192,7 @@ impl<'de> Reader<'de> {
         self.loader.index.entry(i).range().start
     }
 
-    /// Adds the offset in the file of what is wrong with a tensor, unless it is known.
+    /// Adds the offset of a tensor's problem in the file, unless it is known.
     pub(crate) fn locate(&self, i: usize, error: Error) -> Error {
         self.loader.index.entry(i).locate(error)
     }
@@ -240,7 +240,7 @@ impl<'de> Reader<'de> {
         let index = &*self.loader.index;
         let entry = index.entry(i);
         let bytes = file.get(&entry.range()).filter(|bytes| index.entries().takes_any(i, bytes.len()))?;
-        // What is read is counted if it has a limit of its own.
+        // Bytes read are counted if a limit is set for them.
         let is_counted = self.count.is_some() || self.loader.limits.memory.is_some();
         if !entry.is_plain() || is_counted || !spec.takes_plain(entry.info()) {
             return None;
@@ -426,7 +426,7 @@ impl<'de> Reader<'de> {
         Ok(payload)
     }
 
-    /// Frees what is held of a stream and not needed any more.
+    /// Frees held bytes of a stream that are no longer needed.
     fn release_read(&mut self, i: usize) {
         let start = self.offset(i);
         if self.loader.is_in_file_order || self.loader.is_drained() && self.loader.index.is_in_file_order() {

@@ -422,7 +422,7 @@ impl ReaderAt for ZipFile<'_> {
     }
 }
 
-/// Converts an error of the zip reader. `at` is the offset of what it was reading.
+/// Converts an error of the zip reader. `at` is the offset at which it was reading.
 pub(crate) fn zip_error(error: rawzip::Error, index: u64) -> Error {
     use rawzip::ErrorKind as Kind;
     let what = match error.into_kind() {

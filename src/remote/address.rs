@@ -67,7 +67,7 @@ const fn v6(a: u16, b: u16, c: u16) -> IpAddr {
     IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0))
 }
 
-/// Returns whether an address is one of this host, of its network, or of none.
+/// Returns whether an address belongs to this host, to its network, or to nobody.
 pub(super) fn is_private(address: IpAddr) -> bool {
     let address = stands_for(address).unwrap_or(address);
     PRIVATE.iter().any(|(bits, network)| is_in(address, *network, *bits))

@@ -51,7 +51,7 @@ pub(super) struct Linked {
 }
 
 impl Linked {
-    /// Adds what the headers of an answer say, unless an earlier one did.
+    /// Adds facts from the headers of an answer, unless an earlier answer stated them.
     fn add(&mut self, headers: &HeaderMap) {
         let hex = |name: &str, len: usize| {
             let value = std::str::from_utf8(value(headers, name)?).ok()?.trim_matches('"');
@@ -225,7 +225,7 @@ pub(super) fn items(headers: &HeaderMap, name: &str) -> Vec<String> {
     items.filter(|item| !item.is_empty()).map(|item| String::from_utf8_lossy(&item).into_owned()).collect()
 }
 
-/// A status that is not that of an answer with bytes, inside of an [`io::Error`].
+/// The status of an answer without bytes, inside of an [`io::Error`].
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -428,7 +428,7 @@ struct AgentUse {
 
 /// Returns the agent of this process, with its open connections.
 ///
-/// A process made by `fork` has agents of its own: two processes cannot share a connection.
+/// A forked process makes new agents, because two processes cannot share a connection.
 fn agent(of: AgentUse) -> Result<Agent, Failed> {
     /// Agents of other processes stay: closing their connections could tell the server.
     static AGENTS: Mutex<Vec<(u32, AgentUse, Agent)>> = Mutex::new(Vec::new());
@@ -473,7 +473,7 @@ fn new_agent(AgentUse { is_https, is_public, proxy }: &AgentUse, read: Duration)
         .http_status_as_error(false)
         .max_redirects(0)
         .user_agent(concat!("tensorfile/", env!("CARGO_PKG_VERSION")))
-        // Offsets are those of the file, not of its compressed form.
+        // Our offsets count uncompressed bytes.
         .accept_encoding("identity")
         .timeout_resolve(Some(CONNECT))
         .timeout_connect(Some(CONNECT))

@@ -73,7 +73,7 @@ pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     value(headers, "content-length").filter(|_| !is_chunked).and_then(|len| number(std::str::from_utf8(len).ok()?))
 }
 
-/// Returns whether a body says where it ends. The connection of another one ends with it.
+/// Returns whether the headers say where a body ends. If not, it ends with its connection.
 pub(super) fn is_framed(headers: &HeaderMap) -> bool {
     headers.contains_key("content-length") || headers.contains_key("transfer-encoding")
 }

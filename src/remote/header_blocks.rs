@@ -58,7 +58,7 @@ impl HeaderBlocks {
         self.blocks.range(offset..).next().map(|(start, _)| *start)
     }
 
-    /// Adds bytes. Those that are here already are left out.
+    /// Adds bytes, except those present already.
     pub(super) fn insert(&mut self, offset: u64, mut bytes: Vec<u8>) {
         let start = self.missing_from(offset);
         let known = usize::try_from(start - offset).unwrap_or(usize::MAX).min(bytes.len());

@@ -9,7 +9,7 @@
 //!
 //! # Specification
 //!
-//! There is none. `huggingface_hub` has the same variables of the environment, paths and headers.
+//! There is no specification. `huggingface_hub` has the same variables of the environment, paths and headers.
 //!
 //! # Deviations
 //!
@@ -83,7 +83,7 @@ impl HubFile {
     }
 }
 
-/// Splits `REV[/PATH]`. A slash of a revision is `%2F`, or that of `refs/pr/1` and `refs/convert/NAME`.
+/// Splits `REV[/PATH]`. A revision has slashes only as `%2F`, and in `refs/pr/1` and `refs/convert/NAME`.
 fn split_revision(rest: &str) -> (Option<String>, &str) {
     let is_long = rest.starts_with("refs/pr/") || rest.starts_with("refs/convert/");
     let end = if is_long { 2 } else { 0 };
@@ -98,7 +98,7 @@ fn is_revision(revision: &str) -> bool {
     revision.split('/').all(is_segment) && !revision.contains(['\\', '%', ':'])
 }
 
-/// Returns whether a path of a repository stays in it, also where it is joined to the folder of a cache.
+/// Returns whether a path stays inside of its repository, also if it is joined to a folder of the cache.
 fn is_relative(path: &str) -> bool {
     let is_segment = |segment: &str| !matches!(segment, "" | "." | "..");
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));

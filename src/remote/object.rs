@@ -1,6 +1,6 @@
 //! An object on a web server that sends ranges: its length and version, and requests for ranges of it.
 //!
-//! Every answer is compared with what was found on opening. An object that is replaced in the meantime is
+//! Every answer is compared with the answer on opening. An object that is replaced in the meantime is
 //! [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged), never a mix of two.
 
 use std::io;
@@ -33,7 +33,7 @@ pub(super) struct WebObject {
     refuses_tag: AtomicBool,
 }
 
-/// The place to which redirects led. A signature in its URL expires.
+/// The target of redirects. A signature in its URL expires.
 #[derive(Clone)]
 struct ObjectPlace {
     url: WebUrl,

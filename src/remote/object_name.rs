@@ -1,4 +1,4 @@
-//! What is known about an object on a web server from its first answer, and how others differ.
+//! Facts about an object on a web server from its first answer, compared with later answers.
 
 use ureq::http::HeaderMap;
 

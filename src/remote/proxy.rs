@@ -93,7 +93,7 @@ impl Connector<()> for ServerConnector {
 #[derive(Debug)]
 pub(super) struct ServerTransport {
     transport: Box<dyn Transport>,
-    /// What a proxy is told before the path of a request.
+    /// The text before the path of a request to a proxy.
     origin: Option<Vec<u8>>,
     /// The most bytes of an answer that are looked at together.
     most: usize,

@@ -81,7 +81,7 @@ const PLACE: u64 = 16 << 10;
 /// the file. An index that begins before them takes one more request.
 const TAIL: (u64, u64, u64) = (1 << 20, 4 << 20, 256);
 
-/// A read that ends so near to the end of the file is that of an index there.
+/// A read that ends this near to the end of the file is taken for one of an index there.
 const END: u64 = 64 << 10;
 
 /// The longest gap to read through for the next header, if only this one is known.
@@ -117,7 +117,7 @@ impl RemoteSource {
         Some(io::Cursor::new(begin).chain(BodyReader(Arc::clone(&self.object).body(known..len))))
     }
 
-    /// Returns the first bytes of an object of which neither the length nor a limit of it is known.
+    /// Returns the first bytes of an object, before its length or a limit for it is known.
     pub(crate) fn begin_of_endless(&self) -> Option<Vec<u8>> {
         if self.object.known_len().is_some() {
             return None;
@@ -136,7 +136,7 @@ impl RemoteSource {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds the bytes of an index at `missing`, of which a read needs those up to `end`.
+    /// Adds the bytes of an index at `missing`. A read needs the ones before `end`.
     fn read_ahead(&self, missing: u64, end: u64) -> io::Result<()> {
         let len = self.object.len()?;
         let tail = len.saturating_sub((len / TAIL.2).clamp(TAIL.0, TAIL.1));
@@ -154,7 +154,7 @@ impl RemoteSource {
             let len = next.map_or(len, |next| next.min(len));
             let is_near = before.is_some_and(|before| missing - before <= HEADER_GAP);
             let end = if end - missing > SHORT as u64 {
-                // The length of a long read is what the file says.
+                // The file states the length of a long read, and may lie.
                 end.min(len)
             } else if is_in_tail {
                 len

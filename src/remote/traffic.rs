@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The requests of this process to servers, and the bytes of their answers.
 ///
-/// Redirects and repeated requests count. The bytes are those of bodies that were read, without headers.
+/// Redirects and repeated requests count. Bytes are counted as bodies are read, without headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub struct Traffic {

@@ -54,7 +54,7 @@ impl WebUrl {
         }
         let mut url = Self { is_https, user, host: host.to_ascii_lowercase(), port, path: String::new(), query: None };
         url.set_target(target);
-        // The rest of the checks are those of the client.
+        // The client checks the rest.
         url.uri().map_err(|_| "it is malformed".to_owned()).map(|_| url)
     }
 
@@ -105,7 +105,8 @@ impl WebUrl {
         url.uri().map_err(|_| "it is malformed".to_owned()).map(|_| url)
     }
 
-    /// Returns the URL of a file in the same folder. The query is not inherited: a signature is that of one file.
+    /// Returns the URL of a file in the same folder. The query is not inherited, because a signature is valid for one
+    /// file.
     pub(super) fn sibling(&self, name: &str) -> Self {
         let folder = &self.path[..=self.path.rfind('/').unwrap_or(0)];
         Self { path: format!("{folder}{}", encode_segment(name)), query: None, ..self.clone() }

@@ -171,7 +171,7 @@ fn read_again<'de>(
     }
 }
 
-/// A stream that keeps what was read for a plain serde value, if it is not much.
+/// A stream that keeps the bytes read for a plain serde value, up to a small limit.
 struct KeptStream<'a> {
     reader: &'a mut dyn io::Read,
     is_wanted: &'a Cell<bool>,

@@ -23,7 +23,7 @@ pub fn serialize_store<S: Serializer>(value: &dyn Store, mut serializer: S) -> R
         Some(sink) => value.store(sink, &FieldAttrs::NONE).map_err(to_ser)?,
         None => return SerdePart::Value(value, &FieldAttrs::NONE).serialize(serializer),
     }
-    // The value was stored, so what is left is nothing. A `None` would be refused where names are omitted.
+    // The value was stored, so nothing is left. A `None` would be refused where names are omitted.
     serializer.serialize_unit()
 }
 
@@ -137,7 +137,7 @@ fn serialize_list<'a, S: Serializer>(
     seq.end()
 }
 
-/// A serde serializer, until it is used. An error of its own waits here while a marker goes up through the value.
+/// A serde serializer, until it is used. Its error waits here while a marker goes up through the value.
 enum SerdeSink<S: Serializer> {
     Open(S),
     Taken,

@@ -63,7 +63,7 @@ fn drive_part<'de, D: Deserializer<'de>>(
     }
 }
 
-/// A serde deserializer, until it is used. An error of its own waits here while a marker goes up through the value.
+/// A serde deserializer, until it is used. Its error waits here while a marker goes up through the value.
 enum SerdeSource<'de, D: Deserializer<'de>> {
     /// The deserializer, and whether a number may be a tensor.
     Open(D, bool),

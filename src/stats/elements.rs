@@ -84,7 +84,7 @@ impl Elements {
                     take(Chunk::F32(floats));
                 });
             }
-            // The difference of two integers is one of 64 bits without a sign.
+            // The difference of two integers fits into 64 bits without a sign.
             ElementKind::I64 => {
                 large_integers(bytes, |one: i64, other| one.wrapping_sub(other).cast_unsigned(), &mut take)
             }

@@ -64,7 +64,7 @@ impl TensorInfo {
         Self { dtype: Dtype::U8, shape: shape.into(), layout: Layout::unknown(UnknownDtype::shown(tag), stored, bytes) }
     }
 
-    /// Describes a damaged tensor, of which the file has `bytes` bytes instead of as many as the dtype and shape take.
+    /// Describes a damaged tensor. The file has `bytes` bytes of it, not as many as the dtype and shape take.
     pub(crate) fn damaged(dtype: Dtype, shape: Shape, bytes: usize) -> Self {
         let unknown = UnknownDtype { tag: dtype.name().into(), stored: [].into(), bytes, is_damaged: true };
         Self { dtype, shape, layout: Layout::Unknown(Box::new(unknown)) }
@@ -269,7 +269,7 @@ impl Clone for Layout {
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct UnknownDtype {
     tag: Box<str>,
-    /// The name of the format, NUL, and what it writes. Empty if no format can write it.
+    /// The name of the format, NUL, and the bytes it writes for the dtype. Empty if no format can write it.
     stored: Box<[u8]>,
     bytes: usize,
     /// The dtype is known, but the file lacks bytes of the tensor.
@@ -277,13 +277,13 @@ pub struct UnknownDtype {
 }
 
 impl UnknownDtype {
-    /// Returns what the file calls the dtype. Long texts are cut, and control characters are escaped.
+    /// Returns the name of the dtype in the file. Long texts are cut, and control characters are escaped.
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// Returns what a format writes for the dtype, if it comes from there.
+    /// Returns the bytes for the dtype in a format, if it comes from that format.
     pub(crate) fn stored_in(&self, format: &str) -> Option<&[u8]> {
         self.stored.strip_prefix(format.as_bytes())?.strip_prefix(b"\0")
     }

@@ -57,7 +57,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Elements`]: the number of elements is not that of the shape.
+    /// [`InvalidTensor::Elements`]: the number of elements does not match the shape.
     pub fn from_slice<A: Element>(elements: &[A], shape: impl Into<Shape>) -> Result<Self, InvalidTensor> {
         let shape = shape.into();
         if shape.elements() != Some(elements.len()) {

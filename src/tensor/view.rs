@@ -52,7 +52,7 @@ impl<'a> TensorView<'a> {
     ///
     /// # Errors
     ///
-    /// [`InvalidTensor::Elements`]: the number of elements is not that of the shape.
+    /// [`InvalidTensor::Elements`]: the number of elements does not match the shape.
     ///
     /// # Panics
     ///

@@ -15,7 +15,7 @@ use bytemuck::Pod;
 
 pub(crate) use pipeline::in_order;
 
-/// The fewest bytes worth a thread of their own. Miri takes long for this many.
+/// The fewest bytes worth another thread. Miri takes long for this many.
 const WORTH_A_THREAD: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
 
 /// The default maximum number of threads. More do not make memory faster.

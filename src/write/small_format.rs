@@ -14,7 +14,8 @@ pub trait SmallFormat {
     /// guess.
     fn front_bytes(&self, tensors: usize) -> usize;
 
-    /// Returns the alignment to which each payload is padded, the last one only if [`pads_last`](Self::pads_last).
+    /// Returns the alignment of the padding after each payload, after the last one only if
+    /// [`pads_last`](Self::pads_last).
     fn alignment(&self) -> u64;
 
     /// Returns whether there is padding after the last payload.

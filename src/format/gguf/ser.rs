@@ -17,7 +17,7 @@ pub struct Encode {
     pub(super) alignment: Option<u64>,
     /// Write names that only some builds of ggml read.
     pub(super) long_names: bool,
-    /// The file is one of several.
+    /// Whether the file is one of several.
     pub(super) part: Option<FilePart>,
 }
 

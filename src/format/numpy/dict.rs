@@ -141,7 +141,7 @@ fn malformed(what: String) -> ErrorKind {
     ErrorKind::Malformed { what }
 }
 
-/// Parses literals. Each method skips blanks before what it parses.
+/// Parses literals. Each method skips blanks before its literal.
 struct Parser<'a> {
     rest: &'a [u8],
 }

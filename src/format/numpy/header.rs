@@ -225,7 +225,7 @@ fn dtype(descr: &Descr) -> Option<(Dtype, Option<NonZeroU8>)> {
 /// The byte orders: little, big, none, and native, which is little.
 const ORDERS: [char; 4] = ['<', '>', '|', '='];
 
-/// Returns whether a tensor has the one dim order of numpy's files besides row-major.
+/// Returns whether a tensor has numpy's other dim order, column-major.
 pub(super) fn has_fortran_order(info: &TensorInfo) -> bool {
     info.layout == column_major(info.shape.rank())
 }

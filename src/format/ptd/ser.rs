@@ -360,10 +360,10 @@ fn beyond() -> Error {
     cannot_store("this much data", "a file has less than 2^64 bytes and 2^32 segments").into()
 }
 
-/// At least what the header, the root and the lists of fields take in bytes.
+/// At least the number of bytes of the header, the root and the lists of fields.
 const FRONT: usize = 256;
 
-/// At least what the tables, vectors, offsets and padding of a tensor take in bytes.
+/// At least the number of bytes of a tensor's tables, vectors, offsets and padding.
 const TENSOR: usize = 128;
 
 /// The bytes of a dim and of its place in the dim order.

@@ -1,4 +1,4 @@
-//! What the functions of a pickle make.
+//! Calls of functions in a pickle, and the values they return.
 
 use super::header::{Function, Tag, TensorKind, UNKNOWN, layout};
 use super::pickle::{Machine, index, malformed};
@@ -474,7 +474,7 @@ impl Machine {
             })
     }
 
-    /// Returns a tensor of which nothing is known.
+    /// Returns a tensor without any known property.
     fn unknown(&self) -> UnreadTensor {
         UnreadTensor {
             kind: TensorKind::Changed,

@@ -55,7 +55,7 @@ use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 #[derive(Debug, Default)]
 pub(crate) struct SavedFolder {
     pub(crate) version: Option<String>,
-    /// What is left out of the metadata.
+    /// The parts of the metadata left out.
     pub(crate) warning: Option<Warning>,
     /// The names of the files with items.
     pub(crate) files: Vec<String>,
@@ -263,7 +263,7 @@ impl<'h> FolderReader<'h> {
     const ATTRIBUTES: usize = 64;
 
     fn folder(&mut self, value: PickleValue) -> Result<SavedFolder> {
-        // Megatron-Core has a class of its own for it, with more attributes.
+        // Megatron-Core has another class for it, with more attributes.
         if !matches!(value, PickleValue::Object(_)) || self.attribute(value, "state_dict_metadata")?.is_none() {
             self.expect(value, "Metadata")?;
         }
@@ -465,7 +465,7 @@ impl<'h> FolderReader<'h> {
         Err(malformed(format!("the metadata has {found}, but expected `{class}`")))
     }
 
-    /// Returns a warning about globals that are not read, if they are not those of PyTorch and Megatron-Core.
+    /// Returns a warning about unread globals, if any are not from PyTorch or Megatron-Core.
     fn left_out(&self) -> Option<Warning> {
         let mut names: Vec<&str> = Vec::new();
         for (i, global) in (0..).zip(&self.heap.globals) {

@@ -176,7 +176,7 @@ impl Member {
     }
 }
 
-/// Reads the value of an archive, which may have a name of its own.
+/// Reads the value of an archive. The archive may state its name.
 pub(super) fn read_archive<'a>(
     file: &mut dyn ReadAt,
     name: impl Into<Root<'a>>,

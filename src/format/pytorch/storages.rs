@@ -84,7 +84,7 @@ impl TensorFinder<'_> {
         let Some(dtype) = tensor.tag.dtype.filter(|dtype| dtype.block_elements() > 1) else {
             return self.located(dims, placed, tensor.tag, tensor.bits);
         };
-        // PyTorch counts the bytes along the last dim, in each of which there are several elements.
+        // PyTorch's last dim counts bytes, and each byte has several elements.
         let is_whole = placed.strided.is_none() && placed.layout == Layout::RowMajor;
         let (mut dims, can_read) = (dims.dims().to_vec(), is_whole && tensor.bits == TensorBits::default());
         match dims.last_mut().and_then(|last| last.checked_mul(dtype.block_elements()).map(|dim| (last, dim))) {

@@ -22,7 +22,7 @@ impl Placed {
     }
 }
 
-/// Returns the place of a tensor whose first element is the one at `start` in a storage. `size` is that of an element
+/// Returns the place of a tensor whose first element is at `start` in a storage. `size` is the size of an element
 /// in bytes.
 pub(super) fn place(storage: Range<u64>, start: u64, shape: &[u64], strides: &[u64], size: u64) -> Result<Placed> {
     if shape.contains(&0) {

@@ -10,7 +10,7 @@ use super::value::{Heap, HeapSpan, NumpyDtype, PickleValue, TensorBits};
 use crate::model::ValueNode;
 use crate::read::Index;
 
-/// What the value of a checkpoint is called, and whether its tree is wanted.
+/// The name for the value of a checkpoint, and whether its tree is wanted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Root<'a> {
     Unnamed,

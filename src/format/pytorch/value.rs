@@ -267,7 +267,7 @@ pub(super) struct PickledStorage {
     /// The name.
     pub(super) key: HeapSpan,
     pub(super) tag: &'static Tag,
-    /// The type of the storage, if it is unknown: a global. Then the length in bytes is that of the file.
+    /// The global of the storage's type, if we do not know it. The length in bytes then comes from the file.
     pub(super) class: Option<u32>,
     /// The number of elements.
     pub(super) len: u64,
@@ -311,7 +311,7 @@ pub(super) struct TensorBits {
     pub(super) neg: bool,
 }
 
-/// What a tensor of Python has besides its elements.
+/// The parts of a Python tensor other than its elements.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Extra {
     /// The class, if it is not one of PyTorch: a global.

@@ -318,7 +318,7 @@ impl Decimal {
 }
 
 impl Writer {
-    /// A header with metadata, in an empty buffer. If there is none, it says so if it is to be stated as `empty`.
+    /// Returns a header with metadata, in an empty buffer. With `empty`, it states metadata without entries too.
     pub(super) fn new(buffer: Vec<u8>, metadata: &IndexMap<String, String>, empty: bool) -> Self {
         let mut writer = Self::in_buffer(buffer);
         if metadata.is_empty() {
@@ -350,7 +350,7 @@ impl Writer {
         writer
     }
 
-    /// Adds metadata, unless there is none.
+    /// Adds metadata, if there is any.
     pub(super) fn metadata<'a>(&mut self, entries: impl ExactSizeIterator<Item = (&'a String, &'a String)>) {
         if entries.len() == 0 {
             return;

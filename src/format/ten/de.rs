@@ -214,7 +214,7 @@ mod tests {
     use crate::storage::Slice;
     use crate::tensor::Tensor;
 
-    /// Remembers where it was told to look.
+    /// Remembers the hinted offsets.
     struct Told<'a>(Slice<'a>, Vec<u64>);
 
     impl ReadAt for Told<'_> {

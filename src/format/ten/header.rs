@@ -247,7 +247,7 @@ fn unescape_some(name: &str) -> Option<Vec<u8>> {
         bytes.push(byte);
         rest = after;
     }
-    // Only what is escaped in the same way was escaped.
+    // A name counts as escaped only if escaping gives the same bytes again.
     (bytes.len() < name.len() && name_of(&bytes) == name).then_some(bytes)
 }
 

@@ -600,7 +600,7 @@ impl<'de> Source<'de> for MessageSource<'_, '_> {
 impl Iterator for Decoder<'_> {
     type Item = Result<(String, Tensor)>;
 
-    /// Returns the next tensor. After an error of a stream that broke off, there is none.
+    /// Returns the next tensor. After an error of a broken stream, returns `None`.
     fn next(&mut self) -> Option<Self::Item> {
         let has_failed = self.failure.is_some();
         self.decode().transpose().filter(|tensor| !has_failed || tensor.is_ok())

@@ -138,7 +138,7 @@ impl<'a> Entry<'a> {
         self.end - self.start
     }
 
-    /// Adds the offset in the file of what is wrong in the payload, unless it is known.
+    /// Adds the offset of the problem in the file, unless it is known.
     pub(crate) fn locate(&self, error: Error) -> Error {
         // An unknown dtype, or a listener that stopped the read, is not an error at any offset.
         let is_unknown = self.info.unknown_dtype().is_some() && error.category() == Category::Call;

@@ -52,7 +52,7 @@ pub(super) fn save(
 
 /// Returns the names and lengths of the objects in a folder, and not in folders of it.
 pub(super) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
-    // The name is of no matter: a bucket has no key of its own.
+    // The key does not matter, because we ask about the bucket.
     let object = Object::parse(&format!("{}/any", folder.strip_suffix('/').unwrap_or(folder)))?;
     let prefix = object.key.as_ref().rsplit_once('/').and_then(|(folder, _)| Path::parse(folder).ok());
     let store = object.store()?;
@@ -78,7 +78,7 @@ fn explain(object: &Object, error: object_store::Error) -> io::Error {
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
             (io::ErrorKind::PermissionDenied, format!("{message}; {}", object.advice()))
         }
-        // Errors about credentials have no kind of their own.
+        // `object_store` has no kind for errors about credentials.
         Error::Generic { .. } if is_about_credentials(&message) => {
             (io::ErrorKind::PermissionDenied, format!("{message}; {}", object.advice()))
         }
@@ -88,7 +88,7 @@ fn explain(object: &Object, error: object_store::Error) -> io::Error {
     io::Error::new(kind, message)
 }
 
-/// Returns whether a message is about credentials: its own words, as those of a URL are names of objects.
+/// Returns whether a message is about credentials. Words in URLs do not count: they are names of objects.
 fn is_about_credentials(message: &str) -> bool {
     let message = message.to_ascii_lowercase();
     let words: Vec<&str> = message.split_whitespace().filter(|word| !word.contains("://")).collect();
@@ -120,7 +120,7 @@ fn message(error: &dyn std::error::Error) -> String {
         }
         None => text,
     };
-    // What was asked is in the message already.
+    // The message already contains the request.
     let said = text.rsplit_once("non-2xx status code: ").map_or(&*text, |(_, said)| said);
     without_queries(said)
 }

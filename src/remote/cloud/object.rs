@@ -133,7 +133,7 @@ struct StoreBody {
     bytes: Bytes,
 }
 
-/// The length of a piece: that of a span.
+/// The length of a piece, equal to that of a span.
 const PIECE: u64 = 8 << 20;
 
 impl RangeBody for StoreBody {

@@ -54,7 +54,7 @@ fn upload_new(object: &Object, len: u64, write: &mut dyn FnMut(&mut dyn Write) -
     let temporary = object.with_key(&format!("{}.tmp/{}", object.key, unique()))?;
     upload_parts(&temporary, len, write)?;
     let copied = copy_new(&temporary, object);
-    // Its failure is less important than that of the copy.
+    // If removing fails too, the error of the copy is the important one.
     let deleted = delete(&temporary);
     copied?;
     Ok(deleted?)
@@ -167,7 +167,7 @@ impl<'o> PartUpload<'o> {
         Ok(())
     }
 
-    /// Waits until at most so many parts are on their way.
+    /// Waits until at most `most` parts are being sent.
     fn wait_for(&mut self, most: usize) -> io::Result<()> {
         while self.in_flight > most {
             let sent = self.receiver.recv().map_err(|_| io::Error::other("the upload ended"))?;

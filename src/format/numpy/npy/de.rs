@@ -35,7 +35,7 @@ pub(super) fn metadata(file: &mut dyn ReadAt, limits: &Limits) -> Result<FileMet
     Ok(reader.metadata().unwrap_or_default())
 }
 
-/// Adds the array to the index. Returns where it ends.
+/// Adds the array to the index. Returns the offset of its end.
 fn array(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<u64> {
     let mut offset = 0;
     let mut read = |bytes: &mut [u8]| {
@@ -64,7 +64,7 @@ fn array(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<u6
     Ok(end)
 }
 
-/// Returns a warning about what a file of `len` bytes has after its first array.
+/// Returns a warning about bytes after the first array of a file of `len` bytes.
 fn rest(file: &mut dyn ReadAt, end: u64, len: u64) -> Option<Warning> {
     let mut magic = [0; header::MAGIC.len()];
     if file.read_at(end, &mut magic).is_ok() && magic == *header::MAGIC {

@@ -247,7 +247,7 @@ impl MemberReader<'_, '_> {
             Ok(header) => header,
             Err(error) => {
                 let text = format!("the elements of `{}` cannot be read: {error}", Short(label));
-                // A version or a length may be that of a newer numpy.
+                // A newer numpy may use other versions or lengths.
                 let is_damaged = matches!(error, ErrorKind::Malformed { .. });
                 self.warn(if is_damaged { WarningKind::Damaged } else { WarningKind::LeftOut }, label, text);
                 return Ok(Some((unread("array", &range), range, None)));
