@@ -25,7 +25,8 @@ fn main() -> Result<()> {
         encoder.flush()
     });
 
-    // The learner holds one game at a time. The header of the next tensor can be read before its payload, which can be skipped.
+    // The learner holds one game at a time. The header of the next tensor can be read before its payload, which can be
+    // skipped.
     let mut decoder = ten::Decoder::new(reader);
     let mut games = 0;
     while decoder.peek()?.is_some_and(|(name, _)| name == "board") {

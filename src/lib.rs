@@ -75,19 +75,21 @@
 //!
 //! # serde
 //!
-//! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so you can also send them through
-//! `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. In the other direction, plain
-//! serde types go into tensor files: see [`mod@array`]. [`load`], [`save`] and [`File`] do not use serde.
+//! Types with `#[derive(TensorFile)]` implement serde's `Serialize` and `Deserialize`, so you can also send them
+//! through `serde_json` or `postcard`: a tensor is then a struct of dtype, shape, layout and bytes. In the other
+//! direction, plain serde types go into tensor files: see [`mod@array`]. [`load`], [`save`] and [`File`] do not use
+//! serde.
 //!
-//! One [`format::Serializer`] and one [`format::Deserializer`] serve all formats, so that serde compiles each of your types
-//! once instead of once for every format. A serializer of one format could also not write an index in front in the single
-//! pass that serde makes, unless it held all payloads; our functions make two passes over the value, to plan and to write.
+//! One [`format::Serializer`] and one [`format::Deserializer`] serve all formats, so that serde compiles each of your
+//! types once instead of once for every format. A serializer of one format could also not write an index in front in
+//! the single pass that serde makes, unless it held all payloads; our functions make two passes over the value, to plan
+//! and to write.
 //!
 //! # Versions
 //!
-//! Arrays are those of ndarray 0.17, 16-bit floats those of half 2. [`tensorfile::ndarray`] and [`tensorfile::half`] are these
-//! crates. If a program depends on another version of ndarray, rustc reports that the array types do not implement this
-//! crate's traits.
+//! Arrays are those of ndarray 0.17, 16-bit floats those of half 2. [`tensorfile::ndarray`] and [`tensorfile::half`]
+//! are these crates. If a program depends on another version of ndarray, rustc reports that the array types do not
+//! implement this crate's traits.
 //!
 //! # Features
 //!

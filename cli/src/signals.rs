@@ -6,8 +6,8 @@
 /// background of a script. Where the system does not tell, SIGHUP is left alone.
 ///
 /// None are handled if standard input is a terminal and an argument names it, as `-`. The system stops a process in the
-/// background that reads from its terminal. When a signal and SIGCONT arrive, as from `timeout`, the reading thread reads
-/// again, and stops the process before or while another thread handles the signal: it would stay stopped. A
+/// background that reads from its terminal. When a signal and SIGCONT arrive, as from `timeout`, the reading thread
+/// reads again, and stops the process before or while another thread handles the signal: it would stay stopped. A
 /// temporary file of such a command stays if it is interrupted.
 ///
 /// Writing more than `ulimit -f` allows becomes an error instead of the signal SIGXFSZ. Without these, the program

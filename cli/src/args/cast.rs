@@ -25,15 +25,16 @@ use crate::pieces::Pieces;
 /// The arguments that cast tensors.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Cast {
-    /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM, or whose new name matches the glob FROM
+    /// Cast to this dtype, such as `f16`; with `FROM=TO`, only tensors of dtype FROM, or whose new name matches the
+    /// glob FROM
     ///
     /// Floats are cast to floats and integers to integers; other tensors are not changed. One dtype of floats and one
-    /// of integers can be given, and several rules, separated by commas: one for the name of a tensor precedes one for its
-    /// dtype. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and of tensors that are not
-    /// cast are printed to standard error. If no tensor is cast, nothing is written, unless --lossy is given.
+    /// of integers can be given, and several rules, separated by commas: one for the name of a tensor precedes one for
+    /// its dtype. Numbers are rounded to the nearest, ties to even. The numbers of changed elements and of tensors that
+    /// are not cast are printed to standard error. If no tensor is cast, nothing is written, unless --lossy is given.
     ///
-    /// In gguf, floats of rank 1 become f32, whatever the dtype for others: llama.cpp takes no other norms and biases. A rule
-    /// for their names casts them.
+    /// In gguf, floats of rank 1 become f32, whatever the dtype for others: llama.cpp takes no other norms and biases.
+    /// A rule for their names casts them.
     #[arg(long = "dtype", value_name = "[FROM=]TO", value_parser = RulesParser)]
     #[arg(hide_possible_values = true, add = dtype_rule())]
     dtypes: Vec<CastRules>,
@@ -245,8 +246,8 @@ impl Cast {
         })
     }
 
-    /// Returns the rule for a tensor. Rules for its name precede rules for its dtype, and these precede general ones. Among
-    /// those, float to float and integer to integer precede casts between them.
+    /// Returns the rule for a tensor. Rules for its name precede rules for its dtype, and these precede general ones.
+    /// Among those, float to float and integer to integer precede casts between them.
     fn rule(&self, name: &str, from: Dtype) -> Option<&CastRule> {
         let is_alike = |rule: &CastRule| is_number(from) && from.is_float() == rule.to.is_float();
         let may_cross = |rule: &CastRule| is_number(from) && (self.cast_integers || is_alike(rule));

@@ -82,8 +82,8 @@ pub fn file_at(path: &Path) -> Outcome<PathBuf> {
 /// The argument of commands that read several files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Inputs {
-    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order of
-    /// their names, and shards count as one file; `-` is standard input
+    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order
+    /// of their names, and shards count as one file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it
@@ -316,8 +316,8 @@ fn for_each_file<O>(
     outcome
 }
 
-/// Replaces patterns by the paths and URLs that they stand for, and directories by the tensor files in them, in the order of
-/// their names.
+/// Replaces patterns by the paths and URLs that they stand for, and directories by the tensor files in them, in the
+/// order of their names.
 pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     let mut expanded = Vec::with_capacity(paths.len());
     let matches = paths.iter().flat_map(|path| match matching(path) {
@@ -350,8 +350,8 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
     expanded
 }
 
-/// Returns the paths and URLs that a pattern stands for, such as `train-{000..123}.tar`, which a shell passes on where it is
-/// quoted, or is none of Unix. A path that is not a pattern, or exists, stands for itself.
+/// Returns the paths and URLs that a pattern stands for, such as `train-{000..123}.tar`, which a shell passes on where
+/// it is quoted, or is none of Unix. A path that is not a pattern, or exists, stands for itself.
 fn matching(path: &Path) -> Outcome<Vec<PathBuf>> {
     // Patterns are texts.
     let Some(pattern) = path.to_str() else { return Ok(vec![path.to_owned()]) };

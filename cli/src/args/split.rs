@@ -63,8 +63,8 @@ impl SplitArgs {
         self.plan
     }
 
-    /// Returns the share of long and short files, unless it is empty or all files are to be taken. The file may be a folder,
-    /// a pattern or a plan.
+    /// Returns the share of long and short files, unless it is empty or all files are to be taken. The file may be a
+    /// folder, a pattern or a plan.
     pub fn own(self, file: &Path) -> Outcome<Option<Split>> {
         let Some(number) = self.split else { return Ok(None) };
         if self.plan {

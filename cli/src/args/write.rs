@@ -43,7 +43,8 @@ pub struct WriteArgs {
     /// BTF files made of BTF files with this number always keep it. Other formats have no sparse tensors.
     #[arg(long)]
     pub tfrt_coo: bool,
-    /// Drop names, metadata, blobs and tensors of unknown dtypes that the format cannot store, and print what was dropped
+    /// Drop names, metadata, blobs and tensors of unknown dtypes that the format cannot store, and print what was
+    /// dropped
     #[arg(long)]
     pub lossy: bool,
     /// Leave writing to the disk to the system, as cp does: faster, but the file is lost if the power fails soon after

@@ -14,7 +14,8 @@ pub fn dtype_label(info: &TensorInfo) -> &str {
     }
 }
 
-/// Returns whether the dtype of a tensor is unknown, or the tensor is damaged, so that its elements cannot be read or stored.
+/// Returns whether the dtype of a tensor is unknown, or the tensor is damaged, so that its elements cannot be read or
+/// stored.
 pub fn is_unknown(info: &TensorInfo) -> bool {
     info.unknown_dtype().is_some()
 }
