@@ -97,7 +97,7 @@ impl Failure {
         self.message.as_deref().filter(|_| self.code == Self::MALFORMED)
     }
 
-    /// Returns the file and the message of a failure, for JSON. There is none if the command listed it already, or if
+    /// Returns the file and the message of a failure, for JSON. Returns `None` if the command listed it already, or if
     /// nobody reads the output.
     pub fn unlisted(&self) -> Option<(String, String)> {
         let message = self.message.clone().filter(|_| self.code != 0 && !self.is_listed)?;

@@ -17,7 +17,7 @@ enum Identity {
     Inode(u64, u64),
     /// A missing file, by its directory.
     Name(Box<Identity>, OsString),
-    /// The path is all that is known.
+    /// Only the path is known.
     Path(PathBuf),
 }
 

@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
     main_with(std::env::args_os()).into()
 }
 
-/// Runs the program with other arguments, of which the first is its name. Returns the exit code.
+/// Runs the program with other arguments. The first is its name. Returns the exit code.
 #[must_use]
 pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     commands::complete();
@@ -124,7 +124,7 @@ pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Prints what was read from servers, if there were any.
+/// Prints the numbers of requests and bytes, if servers were asked.
 #[cfg(any(feature = "http", feature = "cloud"))]
 fn print_traffic() {
     let traffic = tensorfile::file::traffic();
@@ -197,7 +197,7 @@ pub fn table(file: &tensorfile::File) -> String {
 }
 
 impl ProgramRun {
-    /// Returns the output, or why there is none.
+    /// Returns the output, or the reason why there is none.
     #[doc(hidden)]
     pub fn into_output(self) -> Result<Vec<u8>, String> {
         // Differences are no failure.

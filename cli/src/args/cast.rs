@@ -101,7 +101,7 @@ impl fmt::Display for CastRule {
 impl FromStr for CastRules {
     type Err = String;
 
-    /// Parses rules. A comma in brackets is one of a glob.
+    /// Parses rules. A comma in brackets belongs to a glob.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut depth = 0_usize;
         let rules = text.split(|letter| {
@@ -134,7 +134,7 @@ impl FromStr for CastRule {
         // A name may have `=`, and a dtype has none.
         let Some((from, to)) = text.rsplit_once('=') else { return Ok(Self { from: From::All, to: number(text)? }) };
         let to = number(to)?;
-        // What is a dtype, here or elsewhere, is no glob.
+        // The name of a dtype, of this library or another, is not a glob.
         let from = if from.parse::<Dtype>().is_ok() || meant(from).is_some() {
             From::Dtype(number(from)?)
         } else {

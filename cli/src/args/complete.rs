@@ -78,7 +78,7 @@ fn files() -> Vec<File> {
     paths.filter_map(|path| File::open(path).ok()).collect()
 }
 
-/// Returns the distinct texts that begin with what was typed after `before`, and are safe to insert.
+/// Returns the distinct texts that continue the typed text after `before`, and are safe to insert.
 fn offer(before: &str, current: &OsStr, texts: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
     /// More would fill the terminal.
     const SHOWN: usize = 1000;

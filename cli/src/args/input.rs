@@ -333,7 +333,7 @@ pub fn expand(paths: &[PathBuf]) -> Vec<Outcome<PathBuf>> {
             }
         };
         match options().tensor_files(&path).at(&path) {
-            // The library explains what it is.
+            // The library explains the contents.
             Ok(found) if found.files.is_empty() => expanded.push(Ok(path)),
             Ok(found) => {
                 note_left_out(&path, &found);
@@ -515,7 +515,7 @@ fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&m
     note_sequential(path, &file);
     if warnings == Warnings::StandardError {
         let mut found = warnings::of_file(&file);
-        // The command line says what the file is.
+        // The command line states the format.
         found.retain(|warning| from.is_none() || warning.kind != WarningKind::Extension);
         let path = if is_stdin(path) { display_name(path) } else { file.path().unwrap_or(display_name(path)) };
         warnings::print(path, &found);
@@ -570,7 +570,7 @@ pub fn is_stream(path: &Path) -> bool {
     }
 }
 
-/// Reads a stream, and sends its tensors to `sink`. It is held if there is none, or if the tensors are not in order.
+/// Reads a stream, and sends its tensors to `sink`. Without a `sink`, or if the tensors are not in order, the stream is held.
 fn open_stream(
     stream: &mut dyn Read,
     name: &Path,
@@ -756,7 +756,7 @@ pub fn display_name(path: &Path) -> &Path {
     Path::new(*shown.get(&*url).expect("it was just inserted"))
 }
 
-/// Fails if the path to write is a URL, other than that of an object in a store.
+/// Fails if the path to write is a URL, unless it is an object in a store.
 pub fn refuse_url(path: &Path) -> Outcome<()> {
     if shown_url(path).is_none() || is_saved_to(path) {
         return Ok(());

@@ -64,7 +64,7 @@ Examples:
 const CLASH: &str =
     "; --rename gives one of them another name, and `PREFIX=FILE` instead of FILE all tensors of that file";
 
-/// Returns the prefix and the path of an input `PREFIX=FILE`. A file whose name has a `=` is none.
+/// Returns the prefix and the path of an input `PREFIX=FILE`. An existing file with `=` in its name has no prefix.
 fn split_prefix(input: &Path) -> (Option<&str>, &Path) {
     let split = input.to_str().filter(|_| !input.exists()).and_then(|input| input.split_once('='));
     match split {

@@ -12,7 +12,7 @@ use crate::args::NoClobber;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::Stdout;
 
-/// The environment variable with which a completion script asks the program what may come next.
+/// The environment variable with which a completion script asks the program for completions.
 const COMPLETE: &str = "TENSORFILE_COMPLETE";
 
 /// Answers the completion script of a shell, and exits, if one asks.
@@ -54,7 +54,7 @@ impl Completions {
     }
 }
 
-/// A function for bash that calls the one of clap with whole words.
+/// A bash function that calls clap's function with whole words.
 ///
 /// Bash splits words at `=` and `:`, and so hides the beginning of `f32=bf16` and of `--dtype=bf16` from that one. Of
 /// the candidates, it expects only what follows the last of these.

@@ -83,7 +83,7 @@ impl Split {
         let file = self.input.open()?;
         let path = self.input.path();
         let kept = Kept::of(&file, path)?;
-        // Files that are named after the input have its format; others that of their extension.
+        // Files named after the input have its format. Others have the format of their extension.
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
         let source = FileView::new(&file, path);
         let groups = self.groups(&file)?;

@@ -271,7 +271,7 @@ fn add_malformed(checked: tensorfile::Result<()>, report: &mut VerifyReport) -> 
 /// The checks of a payload.
 #[derive(Clone, Copy)]
 struct Checks {
-    /// All that is optional.
+    /// Whether to make the optional checks.
     payload: bool,
     digest: bool,
 }

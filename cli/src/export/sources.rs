@@ -9,7 +9,7 @@ use tensorfile::{Format, Result, Tensors};
 
 use crate::output::Progress;
 
-/// Tensors without those that are opaque to another format: of unknown dtypes, and blobs.
+/// The tensors that `format` has a place for. Others are blobs, or have an unknown dtype.
 pub struct Storable<'t> {
     pub tensors: &'t dyn Tensors,
     pub format: &'static Format,

@@ -136,7 +136,7 @@ impl Serialize for TensorRow<'_> {
                 entries: usize,
             },
             Blob,
-            /// The dtype is what the file calls it.
+            /// The dtype has the name that the file states.
             Unknown,
             Damaged,
             Other,

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::messages::is_control;
 
-/// Escapes text from files, whoever prints it: characters that would control a terminal, change the direction of its
+/// Escapes text from files, for every printer: characters that would control a terminal, change the direction of its
 /// text or be invisible, and bytes that are not UTF-8. Line feeds pass, and the styles of this program if the output
 /// shows styles.
 ///

@@ -26,7 +26,7 @@ pub struct DiffReport<'f> {
     pub known_equal: bool,
     pub tensors: Vec<TensorDiff<'f>>,
     pub metadata: Vec<MetadataDiff>,
-    /// Those of both files.
+    /// The warnings about both files.
     pub warnings: Vec<FileWarning>,
     /// Describes the comparison of equal tensors, unless it was a full one.
     #[serde(skip)]
@@ -92,7 +92,7 @@ pub struct MetadataDiff {
     pub b: Option<String>,
 }
 
-/// Returns the number of characters before what is shown of two values that differ: none, unless the difference is far
+/// Returns the number of characters to skip before two values are shown: none, unless the difference is far
 /// from the beginning.
 fn first_shown(a: &str, b: &str) -> usize {
     /// The number of characters shown before the difference.

@@ -1,4 +1,4 @@
-//! Combines names that differ only in numbers, such as those of layers.
+//! Combines names that differ only in numbers, such as the names of layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -33,7 +33,7 @@ pub struct Tree<'a, 't> {
 }
 
 impl<'a, 't> Tree<'a, 't> {
-    /// A tree of `len` tensors, of which `tensor` returns name, info and bytes.
+    /// A tree of `len` tensors. `tensor` returns the name, info and bytes of each.
     pub fn new(len: usize, tensor: &'t dyn Fn(usize) -> (&'a str, &'a TensorInfo, u64)) -> Self {
         let len = u32::try_from(len).expect("the index of more tensors does not fit into memory");
         Self { items: (0..len).map(|index| (0, index)).collect(), tensor }
