@@ -23,9 +23,9 @@ use model::Model;
 
 /// Maps a struct to named tensors, so that you can `load` and `save` it.
 ///
-/// A field that is an array is one tensor, and its name is the tensor's name in the file. A field that is a struct puts
-/// its name before those of its own fields: `layer.weight`, `layer.bias`. A struct with one unnamed field adds no name.
-/// Other tuple structs call their fields `0`, `1` and so on.
+/// An array field is one tensor, and the name of the field is the tensor's name in the file. A struct field puts its
+/// name and a dot before the names of its own fields: `layer.weight`, `layer.bias`. A struct with one unnamed field
+/// adds no name. Other tuple structs call their fields `0`, `1` and so on.
 ///
 /// You get impls of `TensorFile`, `Store` and `FromTensors`, and of serde's `Serialize` and `Deserialize`.
 ///
@@ -48,7 +48,7 @@ use model::Model;
 /// | `alias = "out.weight"` | Adds another name that the field may have in a file. You can give several. |
 /// | `skip` | Leaves the field out of the file. Reading sets it to `Default::default()`, or to the value of `default`. |
 /// | `default`, `default = "path"` | Fills the field if the file does not have it: with `Default::default()`, or the result of your function. |
-/// | `flatten` | Drops the field's name, so that what is inside a struct, map, list or tuple is named as if it stood in this struct. An `Option` is `None` if the file has none of its names. A map takes all tensors without another field. You cannot flatten a single array. |
+/// | `flatten` | Drops the field's name: the contents of a struct, map, list or tuple are named as if they stood in this struct. An `Option` is `None` if the file has none of its names. A map takes all tensors without another field. You cannot flatten a single array. |
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
 /// | `shape = [64, _]` | Sets the dims of the array. Write a number, a constant or `_` (any size) for each. |
 /// | `transpose` | The file holds the array with its dims reversed. |

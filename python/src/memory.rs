@@ -477,7 +477,7 @@ impl Lent {
         capsule(py, NonNull::from(Box::leak(managed)).cast(), VERSIONED, destroy_versioned)
     }
 
-    /// Returns a capsule as of before DLPack 1.0.
+    /// Returns a capsule in the form from before DLPack 1.0.
     pub fn legacy(self, py: Python<'_>) -> PyResult<Bound<'_, PyCapsule>> {
         unsafe extern "C" fn delete(managed: *mut DlManaged) {
             // SAFETY: as in `versioned`.

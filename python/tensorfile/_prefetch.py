@@ -43,7 +43,7 @@ class PrefetchLoader:
         return self._result(future)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield names and tensors in the order in which reading ends, without those taken before."""
+        """Yield names and tensors as soon as they are read, except those taken before."""
         names = {future: name for name, future in list(self._futures.items())}
         for future in as_completed(list(names)):
             name = names.pop(future)

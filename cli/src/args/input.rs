@@ -125,8 +125,9 @@ pub struct NamedInputs {
     first: PathBuf,
     /// More files, and the names of tensors, or their positions in the file, such as `#3`
     ///
-    /// A file is what exists, is `-`, or ends in the extension of a format, unless the first file has a tensor of that
-    /// name. With --tensor, all are files, and so is what begins with `./` or `/`.
+    /// An argument is a file if it exists, is `-`, or ends in the extension of a format, unless the first file has a
+    /// tensor of that name. An argument that begins with `./` or `/` is always a file. With --tensor, all arguments are
+    /// files.
     #[arg(value_name = "FILE|NAME", add = path_or_tensor_name())]
     more: Vec<OsString>,
     /// The name of a tensor, or its position in the file, such as `#3`

@@ -47,7 +47,7 @@ struct By {
     /// Write the tensors whose names match GLOB to OUT, in the format of its extension
     ///
     /// If given several times, a tensor goes to the first OUT whose GLOB matches. A tensor that matches none is an
-    /// error; end with `*=OUT` to write all others to OUT. Any other GLOB to which no tensor is left is an error too.
+    /// error; end with `*=OUT` to write all others to OUT. Any other GLOB that gets no tensor is an error too.
     #[arg(long, value_name = "GLOB=OUT")]
     by: Vec<SplitRule>,
 }
