@@ -328,7 +328,7 @@ impl Borrowed {
             .then(|| unsafe { slice::from_raw_parts(self.start, len) })
     }
 
-    /// Passes the bytes of all elements on in the order of rows, in pieces.
+    /// Passes on the bytes of all elements in pieces, row-major.
     pub fn in_rows<E>(&self, piece: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if let Some(bytes) = self.as_bytes() {
             return piece(bytes);
