@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::root;
 
-/// Each module, with the modules of `crate` that it may name besides itself: those of rows above it.
+/// Each module, with the other modules of `crate` that it may name. They are in rows above it.
 const LAYERS: &[(&str, &[&str])] = &[
     // Tensors. No I/O, no serde, no formats.
     ("threads", &[]),
@@ -78,7 +78,7 @@ struct Source {
 }
 
 impl Source {
-    /// The first folder, or the file itself where it stands in none.
+    /// The first folder, or the file itself if it is in no folder.
     fn module(&self) -> String {
         let first = self.path.iter().next().unwrap().to_string_lossy();
         first.trim_end_matches(".rs").to_owned()
@@ -466,7 +466,7 @@ fn circle(folder: &Path, sources: &[Source]) -> Option<Vec<String>> {
     Some(way)
 }
 
-/// Returns the code of a `mod.rs` without its `mod` lines and without what it re-exports.
+/// Returns the code of a `mod.rs` without its `mod` lines and re-exports.
 fn without_reexports(code: &str) -> String {
     let is_reexport = |item: &&str| {
         let item = item.trim_start_matches(['}', ']']);

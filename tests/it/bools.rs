@@ -110,7 +110,7 @@ fn any_byte_but_0_is_true_for_numpy_and_pytorch() {
             let (mut file, place) = file_of(format("npz"));
             let place = usize::try_from(place).unwrap();
             let array = [&numpy()[..128], &file[place..place + 4]].concat();
-            // The checksum is that of these bytes.
+            // The checksum matches these bytes.
             let sum = crc32(&array).to_le_bytes();
             let start = place - 128;
             file[start..place + 4].copy_from_slice(&array);

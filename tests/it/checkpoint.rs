@@ -267,7 +267,7 @@ fn folders_of_trainers_say_what_to_open() {
             &[("version_0/checkpoints/epoch=0.ckpt", ""), ("version_0/hparams.yaml", "")],
             format!("{NONE}; open `version_0/checkpoints/epoch=0.ckpt` in it, which has the model"),
         ),
-        // Only what is next to a model.
+        // Only files that lie next to a model.
         (&[("optimizer.pt", ""), ("scheduler.pt", "")], format!("{NONE}; open `optimizer.pt` in it or the other tensor file")),
         (&[("optimizer.pt", ""), ("a.safetensors", "")], format!("{NONE}; open `a.safetensors` in it")),
     ];

@@ -386,7 +386,7 @@ fn metadata_that_would_run_something_is_named() {
         };
         let left_out: Vec<&String> = warnings.iter().filter(|text| text.contains("nothing is run")).collect();
         assert_eq!(left_out, shown.map(text).iter().collect::<Vec<_>>(), "{module}.{name}");
-        // In place of what is read, any is an error.
+        // In place of a value that is read, any global is an error.
         for attribute in ["state_dict_metadata", "storage_data"] {
             let mut pickle = Pickle::new();
             pickle.object(dcp_writer::METADATA, "Metadata").text("state_dict_metadata").op(b"}");
@@ -415,7 +415,7 @@ fn folder_of(name: &str, item: &[u8]) -> tempfile::TempDir {
     folder
 }
 
-/// Whatever `torch.save` wrote, an item of it has what the file has, under the name of the item.
+/// For any value written by `torch.save`, an item has the contents of the file, under the name of the item.
 #[test]
 fn items_are_read_as_files_of_torch_save() {
     let folders = ["pytorch", "cases/torch", "cases/torch2", "cases/pt-conj-neg", "cases/pt-foreign-objects"];
@@ -432,7 +432,7 @@ fn items_are_read_as_files_of_torch_save() {
         }
         let folder = folder_of("item", &bytes);
         let read = File::open(folder.path()).unwrap();
-        // What is all of the file has its name from the item, which is also that of the first in a list in the file.
+        // The value of the whole file takes its name from the item. So does the first value of a list in the file.
         let metadata = read.metadata().unwrap();
         let named = metadata.warnings.iter().filter_map(|warning| warning.tensor.as_deref());
         let mut named = named.chain(metadata.entries.keys().map(String::as_str));
@@ -583,7 +583,7 @@ fn damaged_metadata_is_an_error_and_takes_little_memory() {
         assert!(held < 4 << 20, "{held} bytes at {i}");
         read += usize::from(opened.is_ok());
     }
-    // Names, and what is not read.
+    // Names, and values that are not read.
     assert!((1..good.len() / 2).contains(&read), "{read} of {}", good.len());
     // Of an item, too.
     fs::write(&path, good).unwrap();
@@ -787,7 +787,7 @@ fn gaps_in_the_numbers_of_files_are_named() {
 
 #[test]
 fn tensors_of_ten_thousand_chunks_are_read() {
-    // Each chunk is an item of its own, as of as many processes.
+    // Each chunk is a separate item, as if each came from another process.
     let (folder, rows) = (tempfile::tempdir().unwrap(), 10_000);
     let (mut bytes, mut chunks) = (Vec::new(), Vec::new());
     for row in 0..rows {
@@ -829,7 +829,7 @@ fn folders_are_read_from_a_server() {
     let error = File::open(&url).unwrap_err().to_string();
     assert!(error.contains("; the metadata says that `") && error.contains("did not finish"), "{error}");
 
-    // Rows that are longer than what is read of a file when it is opened.
+    // Rows longer than the beginning that is read when a file is opened.
     const ROW: u32 = 20_000;
     let (mut chunks, row) = (Vec::new(), u64::from(ROW));
     for rank in 0..2_u32 {

@@ -334,19 +334,19 @@ fn a_flattened_option_is_there_if_one_of_its_names_is() {
     // One name without the others is a mistake.
     let error = ten::from_slice::<LoraFirst>(&file_of(&[("up.weight", &[1, 1]), ("weight", &[1, 1])])).unwrap_err();
     assert_eq!(error.to_string(), "ten: 1 missing; 2 of 2 tensors fit\nmissing:\n  `downProj`  f32[_]");
-    // A name that begins like one is another.
+    // A name that only begins like one of these is unexpected.
     let error = ten::from_slice::<LoraFirst>(&file_of(&[("up.bias", &[1]), ("weight", &[1, 1])])).unwrap_err();
     assert_eq!(
         error.to_string(),
         "ten: 1 unexpected; 1 of 2 tensors fit\nunexpected:\n  `up.bias`  f32[1]; did you mean `bias`?"
     );
 
-    // Unknown tensors are not those of an option.
+    // Unknown tensors do not belong to an option.
     let file = file_of(&[("step", &[1]), ("head", &[1]), ("up.bias", &[1])]);
     let value = LenientLora { lora: None, linear: None, head: array![1.0] };
     assert_eq!(ten::from_slice::<LenientLora>(&file).unwrap(), value);
 
-    // A map takes what the others leave, wherever it stands.
+    // A map takes the remaining tensors, at any place in the struct.
     let file = file_of(&[("a", &[1]), ("weight", &[1, 1]), ("downProj", &[1]), ("up.weight", &[1, 1])]);
     let read = ten::from_slice::<RestFirst>(&file).unwrap();
     assert_eq!((read.rest.names().collect::<Vec<_>>(), read.lora, read.base), (vec!["a"], Some(lora()), Some(base())));
@@ -455,7 +455,7 @@ fn lists_and_maps_that_find_nothing_are_missing_where_unknown_tensors_are_skippe
     );
     // A name of the list with something else below it.
     assert!(error::<Lists>(&["layers.first.weight"]).contains("`layers.0.weight`"));
-    // An item before those that are there.
+    // An item missing before existing ones.
     assert!(error::<Lists>(&["layers.1.weight"]).contains("`layers.0`  missing, but `layers.1` is there"));
 
     // Nothing of the file fits, though all may be missing.

@@ -328,7 +328,7 @@ fn bools_are_not_borrowed_from_a_mapping() {
         io::Seek::seek(&mut changed, io::SeekFrom::Start(tensor.range().start)).unwrap();
         io::Write::write_all(&mut changed, &[200]).unwrap();
         let is_numpy = format.name.starts_with("np");
-        // The checksum of npz is that of the old bytes.
+        // The checksum in the npz file matches the old bytes.
         assert_eq!(tensor.array::<bool, Ix1>().is_err(), format.name != "npy", "{}", format.name);
         let slice = tensor.slice(&[0..1]);
         assert_eq!(slice.is_err(), !is_numpy, "{}: {slice:?}", format.name);
@@ -689,7 +689,7 @@ fn progress_is_told_while_files_are_saved_and_loaded() {
         move |progress| calls.lock().unwrap().push((progress.bytes, progress.total))
     }
 
-    /// Returns the calls, of which each has more bytes than the one before, and the last one all.
+    /// Returns the calls. Each has more bytes than the one before, and the last has all.
     #[track_caller]
     fn taken(calls: &Calls, what: &str) -> Vec<(u64, u64)> {
         let calls = std::mem::take(&mut *calls.lock().unwrap());

@@ -56,7 +56,7 @@ fn adam(number: f32) -> Adam {
     Adam { m: array![number], v: (number > 1.0).then(|| array![number, number]) }
 }
 
-/// States by the names of parameters, of which one is below another.
+/// States by the names of parameters. One name is below another.
 fn states() -> HashMap<String, Adam> {
     let names = ["embed.weight", "layers.0.weight", "layers.0.weight.scale", "layers.0", "bias"];
     names.into_iter().zip(1_u8..).map(|(name, number)| (name.to_owned(), adam(number.into()))).collect()

@@ -58,7 +58,7 @@ fn forks_while_threads_save() {
                 unsafe { libc::_exit(i32::from(!saved)) };
             }
             let mut status = 0;
-            // SAFETY: the pointer is that of a number that lives long enough.
+            // SAFETY: the pointer is to a number that lives long enough.
             assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
             stuck += usize::from(status != 0);
             if stuck > 2 {
@@ -120,7 +120,7 @@ fn forks_with_open_connections() {
     assert!((0..9).all(is_right));
     for process in children {
         let mut status = 0;
-        // SAFETY: the pointer is that of a number that lives long enough.
+        // SAFETY: the pointer is to a number that lives long enough.
         assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
         assert_eq!(status, 0, "a child did not read what is there");
     }

@@ -26,7 +26,7 @@ fn chapters() -> impl Iterator<Item = PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
 }
 
-/// Returns the targets of the links of a page that are files, without what is after `#`.
+/// Returns the files to which a page links, without the part after `#`.
 fn links(page: &str) -> Vec<&str> {
     let inline = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     let targets = inline.chain(definitions(page).map(|(_, target)| target));
@@ -34,7 +34,7 @@ fn links(page: &str) -> Vec<&str> {
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
 }
 
-/// Returns the names and targets of the links that are defined in lines of their own.
+/// Returns the names and targets of links defined on separate lines.
 fn definitions(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
 }

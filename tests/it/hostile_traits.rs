@@ -125,7 +125,7 @@ fn writers_that_return_more_than_they_were_given_are_errors() {
             }
         }
     }
-    // Bools are looked at on their way, and those of numpy may be changed there.
+    // Bools are checked on their way, and numpy's may be normalized there.
     #[cfg(feature = "npy")]
     for bytes in [[0, 1, 1, 0], [0, 255, 1, 0]] {
         let bools = Tensor::from_slice(&[false, true, true, false], [4]).unwrap();
@@ -182,7 +182,7 @@ fn lengths_of_readers_can_be_wrong() {
     }
 }
 
-/// Bytes that are others, or fewer, after some looks.
+/// Bytes that change, or become fewer, after some reads.
 struct Fickle {
     before: Vec<u8>,
     after: Vec<u8>,
@@ -306,13 +306,13 @@ fn ranges_of_other_formats_are_checked() {
         ] {
             assert_eq!(error.to_string(), expected);
         }
-        // A stream ends where it ends.
+        // The message for a stream may differ, because its length is not known.
         assert!(format.from_reader(&file[..]).is_err(), "{expected}");
         assert!(options.read_index(&file[..]).is_err(), "{expected}");
     }
 }
 
-/// Pushes two tensors, of which the second lies before the first, and says that they are in order.
+/// Pushes two tensors, the second before the first, and says that they are in order.
 struct Backwards(u64);
 
 impl IndexReader for Backwards {
@@ -380,7 +380,7 @@ fn index_readers_can_ask_for_anything() {
     }
 }
 
-/// A tensor whose bytes are others each time, and never as many as they should be.
+/// A tensor whose bytes change each time, and never have the right number.
 struct Wrong {
     in_memory: Option<Vec<u8>>,
     written: AtomicUsize,

@@ -58,7 +58,7 @@ impl Write for Beginning {
     }
 }
 
-/// Writes a file of one tensor of 1 TiB, all of which is a hole.
+/// Writes a file of one tensor of 1 TiB, which is all a hole.
 fn write_hole(format: &Format, path: &Path) {
     let dtype = if format.dtypes.contains(&Dtype::U8) { Dtype::U8 } else { Dtype::I8 };
     let (one, options) = (One(TensorInfo::new(dtype, [TIB >> 30, 1 << 30])), WriteOptions::new());
@@ -139,7 +139,7 @@ fn memory_that_there_is_not_is_an_error() {
     }
 }
 
-/// A BTF file of some tensors, all of which are one record of `bytes` bytes.
+/// A BTF file whose tensors all share one record of `bytes` bytes.
 fn shared(tensors: u64, bytes: u64) -> Vec<u8> {
     let one = btf::to_vec(&[Tensor::from_slice(&[1_u8], [1]).unwrap()]).unwrap();
     let (start, record) = (8 + 8 * tensors, &one[16..32]);
@@ -169,7 +169,7 @@ fn shared_bytes_are_counted_in_the_index_and_not_allocated() {
     assert_eq!(open(17 << 10, Limits::new().shared(1 << 35)).unwrap(), 17 << 10);
     assert_eq!(open(17 << 10, Limits::new().memory(1 << 35)).unwrap(), 17 << 10);
     assert_eq!(message(open(3, Limits::new().shared(100))), expected(shared(3, 1 << 20).len() as u64 + 100, "shared"));
-    // 64 times a file of 1 GiB, most of which is a hole.
+    // 64 times a file of 1 GiB, which is mostly a hole.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("tied.btf");
     let mut begin = shared(60, 0);
@@ -231,7 +231,7 @@ fn compressed_zeros_count_when_they_are_read() {
             let error = read.unwrap_err();
             assert_eq!(error.kind().limits_field(), Some("memory"), "{error}");
         }
-        // What is passed on takes no memory.
+        // Bytes that are passed on take no memory.
         let mut bytes = 0;
         file.get("z").unwrap().write_to(&mut Count(&mut bytes)).unwrap();
         assert_eq!(bytes, BYTES);

@@ -136,7 +136,7 @@ fn metadata_of_a_value_is_loaded_too() {
     assert_eq!(message(map_of(&run).load::<Run>()), expected);
 }
 
-/// Tensors that are others the second time that they are sent.
+/// Tensors that differ when they are sent a second time.
 struct Changing {
     sent: Cell<usize>,
     then: Vec<(&'static str, TensorInfo, Vec<u8>)>,

@@ -5,12 +5,12 @@ use std::fs;
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::{Category, ErrorKind, FORMATS, File, OpenOptions, Result, TensorMap, btf};
 
-/// A page as servers send it, longer than what is read to find the format of a stream.
+/// A page as servers send it, longer than the beginning that is read to find the format of a stream.
 fn page() -> Vec<u8> {
     format!("<!DOCTYPE html>\n<html><body>{}</body></html>", "<p>Not found</p>".repeat(1000)).into_bytes()
 }
 
-/// Contents, and what the message says that they are.
+/// Contents, and the message's words for them.
 fn contents() -> Vec<(Vec<u8>, &'static str)> {
     let mut tar = b"weights.txt".to_vec();
     tar.resize(257, 0);

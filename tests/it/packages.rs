@@ -104,7 +104,7 @@ fn packages_have_what_their_sources_include() {
             let found = |path: &&str| !join(file.parent().unwrap(), path).is_some_and(|path| files.contains(&path));
             let paths = included(&source);
             let not_found = paths.iter().copied().filter(found);
-            // Files that are read when a test runs are not checked, so there are none.
+            // Files read at run time would not be found by this check, so there must be none.
             let read = source.contains("CARGO_MANIFEST_DIR").then_some("the folder of the package");
             missing.extend(not_found.chain(read).map(|what| format!("{name}: {} needs {what}", file.display())));
         }

@@ -220,7 +220,7 @@ fn parts_read_little_more_than_their_bytes() {
         // A quarter along dimension 0.
         (400, 4096, [100..200, 0..4096], 1.0),
         (16, 1 << 20, [4..8, 0..1 << 20], 1.0),
-        // A quarter along dimension 1: long runs, and short ones, of which whole rows may be read.
+        // A quarter along dimension 1, with long runs, and with short runs, for which whole rows may be read.
         (64, 256 << 10, [0..64, 64 << 10..128 << 10], 1.0),
         (8, 1 << 20, [0..8, 256 << 10..512 << 10], 1.0),
         (400, 4096, [0..400, 1024..2048], 4.0),
@@ -277,7 +277,7 @@ fn a_source_is_asked_for_many_ranges_together() {
 
 #[test]
 fn a_failure_of_a_source_names_its_tensor() {
-    /// Bytes of which some are lost, without a word about the place.
+    /// Bytes of which some are lost. The error does not say where.
     struct Damaged(Vec<u8>, Range<u64>);
 
     impl ReadRanges for Damaged {
@@ -374,7 +374,7 @@ fn long_tied_tensors_are_read_once() {
     let cast: Cast = file.load().unwrap();
     assert_eq!((source.take().2, cast.bias.len(), cast.head.len()), (34_000_120, 30, cast.embed.len()));
     assert!((0..100).all(|i| f64::from(cast.embed[[ROWS - 1, i]]) == cast.head[[ROWS - 1, i]]));
-    // Without memory for the bytes of one: they are read into that of the caller.
+    // No extra memory for the bytes of a tensor: they are read into the caller's.
     file.load_into(&mut map.clone()).unwrap();
     assert_eq!(source.take().2, 68_000_120);
 }
@@ -661,7 +661,7 @@ fn a_type_chooses_its_tensors() {
     assert_eq!(error.to_string(), file.load::<Other>().unwrap_err().to_string());
 }
 
-/// The error names the first bad tensor in the order of the file, whatever the order of reading.
+/// The error names the first bad tensor in the order of the file, for any order of reading.
 #[test]
 fn malformed_payloads_are_named() {
     let mut map = TensorMap::new();
@@ -755,7 +755,7 @@ fn listeners_count_all_bytes_and_end_reading() {
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "{seen:?}");
     assert_eq!(seen.last(), Some(&(plan.bytes() as u64, plan.bytes() as u64)));
 
-    // A listener of the plan replaces that of the file.
+    // A listener of the plan replaces the file's.
     let plan = file.read_plan().all().unwrap().progress(|_| ControlFlow::Break(())).finish().unwrap();
     let error = plan.read_into(&mut vec![0; plan.bytes()]).unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Cancelled), "{error}");

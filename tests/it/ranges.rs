@@ -10,7 +10,7 @@ use tensorfile::{Category, ErrorKind, File, OpenOptions, Tensor, TensorMap};
 
 use crate::support::multi_tensor_formats;
 
-/// Bytes in memory that record what is asked for, and can be lost.
+/// Bytes in memory that record the ranges asked for, and can be lost.
 struct Source {
     name: &'static str,
     bytes: Mutex<Vec<u8>>,
@@ -109,7 +109,7 @@ fn errors_of_a_source_name_it() {
     let error = file.tensor("table").unwrap_err();
     assert_eq!(error.to_string(), "cache/17: ten: tensor `table`: unexpected end of file (at byte 96)");
 
-    /// Fails with an error of its own.
+    /// Fails with its own kind of error.
     struct Refuses;
     impl ReadRanges for Refuses {
         fn len(&self) -> io::Result<u64> {

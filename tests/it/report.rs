@@ -311,7 +311,7 @@ fn agree<T: for<'de> FromTensors<'de>>(named: &Named) -> bool {
     report.is_ok()
 }
 
-/// Checks that the error of reading is the report, or says better what is wrong.
+/// Checks that the error of reading is the report, or a more precise error.
 fn assert_reported(format: &str, read: tensorfile::Result<()>, report: &LoadReport) {
     let Err(error) = read else { return };
     match error.kind() {

@@ -167,7 +167,7 @@ fn reads_shards_of_transformers() {
     let entries: Vec<_> = metadata.entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!((entries, metadata.warnings), (vec!["total_parameters=6".to_owned(), "format=pt".to_owned()], vec![]));
 
-    // Written again, it is the same index, but for what it cannot know of.
+    // Written again, the index is the same, except for entries we do not know.
     SaveOptions::new().max_shard_bytes(16).save(folder.path().join("model.safetensors"), &file).unwrap();
     let index = index.replace("    \"total_parameters\": 6,\n", "").replace("-of-00002", "-of-00002-2");
     assert_eq!(fs::read_to_string(&path).unwrap(), index);

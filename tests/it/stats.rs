@@ -228,7 +228,7 @@ proptest! {
         let floats: Vec<f64> = distances.iter().map(|distance| (from + distance) as f64 * scale).collect();
         let integers: Vec<i64> = distances.iter().map(|distance| from * 1024 + distance).collect();
         let near = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 4e-16;
-        // Squares are rounded, and so are the sums of those of a chunk.
+        // Squares are rounded, and so are their sums in a chunk.
         let is_std = |found: f64, expected: f64| (found - expected).abs() <= expected.abs() * 1e-14;
 
         let [mut of_floats, mut of_integers] = [Dtype::F64, Dtype::I64].map(|dtype| Stats::new(dtype).unwrap());

@@ -21,7 +21,7 @@ fn model() -> Model {
     Model { weight: array![1.0, 2.0], bias: array![0.5], epochs: 3 }
 }
 
-/// Keeps what it is sent, in words.
+/// Keeps a description of everything it is sent.
 #[derive(Default)]
 struct Sent(Vec<String>);
 

@@ -250,7 +250,7 @@ fn outputs_that_are_one_file_are_refused() {
     }
 }
 
-/// The time is that of the tensors, not of the tensors times the files.
+/// The time grows with the tensors, not with the tensors times the files.
 #[test]
 fn splits_into_many_files() {
     const FILES: usize = 3000;

@@ -223,7 +223,7 @@ fn casts_that_lose_numbers_are_refused_on_request() {
         "convert x.safetensors other.safetensors --fail-on overflow",
     ]));
     assert!(session.path("half.safetensors").exists() && session.path("brain.safetensors").exists());
-    // What is there stays.
+    // The existing file stays.
     let before = std::fs::read(session.path("half.safetensors")).unwrap();
     let (code, _, _) = run(&session, "convert x.safetensors half.safetensors --dtype f16 --fail-on overflow");
     assert_eq!((code, std::fs::read(session.path("half.safetensors")).unwrap()), (1, before));

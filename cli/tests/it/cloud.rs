@@ -76,7 +76,7 @@ impl Store {
     }
 }
 
-/// Returns the folder of the repository, and that of the programs of stores.
+/// Returns the folder of the repository, and the folder with the stores' programs.
 fn places() -> (PathBuf, PathBuf) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = std::env::var_os("TENSORFILE_INTEROP").unwrap_or("target/interop".into());

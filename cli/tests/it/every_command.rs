@@ -20,7 +20,7 @@ pub fn commands(session: &Session) -> Vec<String> {
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
     let names: Vec<String> = names.map(|line| line.split(' ').next().unwrap().to_owned()).collect();
     assert_eq!((&names[0][..], names.last().unwrap().as_str()), ("ls", "help"));
-    // `help` has no help of its own.
+    // `help` has no help.
     names.into_iter().filter(|name| name != "help").collect()
 }
 
@@ -117,7 +117,7 @@ fn reports_a_full_device() {
     }
 }
 
-/// Returns what the program offers for the last of `words`, as the script of `fish` asks for it.
+/// Returns the program's completions of the last of `words`, asked for like the script of `fish`.
 fn completions(session: &Session, words: &[&str]) -> Vec<String> {
     let mut command = session.command(&["--", "tensorfile"]);
     let output = command.args(words).env("TENSORFILE_COMPLETE", "fish").output().unwrap();
@@ -179,7 +179,7 @@ fn writes_completion_scripts() {
     }
 }
 
-/// Returns what bash offers after `line`, whose words are those of bash, and the last is the text before the cursor.
+/// Returns bash's completions of `line`. Its words are split by bash; the last is the text before the cursor.
 fn completions_of_bash(session: &Session, line: &str, words: &[&str]) -> Option<String> {
     const TYPED: &str = r#"
         source <("$0" completions bash)

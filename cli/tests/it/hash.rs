@@ -43,7 +43,7 @@ fn names_are_escaped_and_read_back() {
     assert_eq!(String::from_utf8(output.stdout).unwrap(), "names.ptd: ok\n");
 }
 
-/// Names that are not UTF-8, or have line feeds and backslashes, as those of files can.
+/// File names that are not UTF-8, or have line feeds and backslashes.
 #[cfg(unix)]
 #[test]
 fn any_file_names_are_hashed_and_checked() {

@@ -2,7 +2,7 @@
 
 use super::Session;
 
-/// The code with which the program exits, and what it prints to standard error.
+/// The exit code of the program, and its output to standard error.
 #[track_caller]
 fn check(lines: &[(&str, i32, &str)]) {
     let session = Session::new();

@@ -137,7 +137,7 @@ fn commands_take_little_more_memory_than_the_index() {
             grown / TENSORS as u64
         );
         let indexes = arguments.iter().filter(|argument| **argument == FILE).count() as u64;
-        // A page lists each tensor, of which it holds the row.
+        // A page lists all tensors, and holds a row for each.
         let each = if arguments[0] == "report" { PER_ROW } else { 0 } + indexes * PER_TENSOR;
         let bound = BOUND + TENSORS as u64 * each;
         assert!(used <= bound, "{arguments:?} took {used} bytes, but the bound is {bound}");

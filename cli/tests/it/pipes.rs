@@ -39,7 +39,7 @@ fn arguments<'a>(command: &[&'a str], file: &'a str) -> Vec<&'a str> {
     command.iter().map(|argument| if *argument == FILE { file } else { argument }).collect()
 }
 
-/// Returns what is printed, and the exit code, without the name of the file.
+/// Returns the output without the name of the file, and the exit code.
 fn shown(output: &Output, name: &str) -> String {
     let text = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes)).join("stderr: ");
     let names =
@@ -193,7 +193,7 @@ fn streams_of_damaged_files_are_refused_as_files_are() {
     }
 }
 
-/// The end of a tensor of an unknown dtype may be that of the file. That it is the last one stands after long metadata.
+/// A tensor of an unknown dtype may end with the file. It is the last one, which a reader learns after long metadata.
 #[test]
 fn streams_that_turn_out_to_need_their_length_are_held() {
     let session = session();
@@ -279,7 +279,7 @@ fn every_command_takes_coded_payloads_from_streams() {
     }
 }
 
-/// Whatever the length: all in one read, at the end of one, or in many.
+/// The same for every length: in one read, at the end of a read, or in many.
 #[test]
 fn every_command_gives_the_same_for_streams_of_every_format() {
     let session = session();

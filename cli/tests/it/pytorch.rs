@@ -53,7 +53,7 @@ fn they_are_converted_to_other_formats() {
             fs::remove_file(session.path(target)).unwrap();
         }
     }
-    // Metadata is kept where there is room for it.
+    // Metadata is kept if the format has a place for it.
     let output = session.run(&["convert", "checkpoint.pt", "checkpoint.safetensors"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let info = String::from_utf8(session.run(&["info", "checkpoint.safetensors"]).stdout).unwrap();
@@ -80,7 +80,7 @@ fn tensors_of_other_kinds_can_be_left_out() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let listed = String::from_utf8(session.run(&["ls", "--diffable", "new.safetensors"]).stdout).unwrap();
     let names: Vec<&str> = listed.lines().map(|line| line.split(' ').next().unwrap()).collect();
-    // Those that the others are made of can be kept.
+    // Dense tensors, of which the others consist, can be kept.
     let (parts, names): (Vec<&str>, Vec<&str>) = names.into_iter().partition(|name| name.contains("indices"));
     assert_eq!((parts.len(), &names[..2]), (12, &["bsc.values", "bsr.values"][..]));
     assert!(["first", "last", "lists.1", "middle"].iter().all(|name| names.contains(name)), "{names:?}");

@@ -528,7 +528,7 @@ fn shards_at_urls_are_divided_by_their_headers() {
     let list = |url: String| remote.run(&["ls", &url]).stdout;
     let long = remote.server.url("/long.tar");
     assert_eq!(list(format!("{long}?X-Amz-Signature=secret&x=y.z")), list(long));
-    // The plan in its line is that of the address of the server.
+    // The plan in its line has the address of the server.
     let convert = |name: &str, split: &str| -> Value {
         let output = remote.run(&["convert", &remote.server.url(name), "out", "--split", split]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

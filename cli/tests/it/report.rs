@@ -238,7 +238,7 @@ fn other_kinds_of_tensors_are_shown_as_what_they_are() {
     let sparse = values(&found, "0").unwrap();
     assert_eq!((&sparse["of"], &sparse["stats"]["min"], sparse.get("heat_map")), (&json!(3), &json!("-2.0"), None));
     assert_eq!(row(&found, "0")["shape"], "[3, 300] sparse, nnz 3");
-    // The elements follow the coordinates, of which a sample has none.
+    // The elements follow the coordinates. A sample has no coordinates.
     let ones = CooTensor::new([9000], (0..9000).collect(), vec![1.0_f32; 9000]).unwrap().to_tensor();
     session.write("ones.btf", &[("0", ones)].into_iter().collect());
     let found = data(&session, &["ones.btf", "--sample", "4KiB"]);

@@ -40,7 +40,7 @@ fn lists_files_and_directories() {
     ]));
 }
 
-/// As a shell passes them on if they are quoted, or is none of Unix.
+/// Patterns as a shell passes them on: if they are quoted, or on Windows.
 #[test]
 fn patterns_stand_for_files() {
     let session = session();

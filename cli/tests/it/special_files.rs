@@ -20,7 +20,7 @@ fn sh(session: &Session, script: &str) -> Output {
 #[track_caller]
 fn fails(session: &Session, script: &str, code: i32, message: &str) {
     let output = sh(session, script);
-    // `verify` prints what is wrong as its result.
+    // `verify` prints the problem as its result.
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert_eq!(output.status.code(), Some(code), "{script}: {text}");
     assert!(text.contains(message), "{script}: {text}");

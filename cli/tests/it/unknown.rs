@@ -2,7 +2,7 @@
 
 use super::Session;
 
-/// Writes a safetensors file of two tensors, the first of which has the dtype `F99`.
+/// Writes a safetensors file of two tensors. The first has the dtype `F99`.
 pub fn write(session: &Session, name: &str, first: u8) {
     let json = r#"{"a":{"dtype":"F99","shape":[2,2],"data_offsets":[0,3]},"b":{"dtype":"U8","shape":[1],"data_offsets":[3,4]}}"#;
     let bytes = [&(json.len() as u64).to_le_bytes(), json.as_bytes(), &[first, 2, 3, 4]].concat();

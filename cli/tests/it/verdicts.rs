@@ -50,7 +50,7 @@ fn maps() -> Vec<(String, TensorMap)> {
     maps
 }
 
-/// Files of all formats, each with what is in it.
+/// Files of all formats, each with its contents.
 fn files(session: &Session) -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut add = |what: String, extension: &str, bytes: Vec<u8>| {

@@ -24,7 +24,7 @@ struct Full<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     StorageFull,
-    /// Nothing is written, which is not an error of its own.
+    /// The writer takes no bytes, and returns `Ok(0)` instead of an error.
     Zero,
 }
 
@@ -140,7 +140,7 @@ fn a_reader_that_fails_at_any_byte() {
     }
 }
 
-/// Reads all that an open file has; a file that became shorter must not be read as another value.
+/// Reads everything in an open file. A file that became shorter must not be read as another value.
 fn contents(file: &File) -> Result<TensorMap> {
     for tensor in file.tensors() {
         tensor.read()?;

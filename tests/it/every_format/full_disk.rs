@@ -12,7 +12,7 @@ use crate::support::disk::{disk, run_with_disk};
 /// The variable of the process whose limit is lowered.
 const LIMITED: &str = "TENSORFILE_TEST_LIMITED";
 
-/// Saves over an old file, and returns whether that succeeded. Checks what is there after an error.
+/// Saves over an old file, and returns whether that succeeded. After an error, checks the old file.
 fn saves(target: Target<'_>, what: &str) -> bool {
     let before = target.names();
     match target.save(2) {

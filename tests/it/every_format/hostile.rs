@@ -9,7 +9,7 @@ use super::packed_samples;
 use crate::support::memory::peak;
 use crate::support::{Dribble, in_written_order, root};
 
-/// Memory that reading may take besides: the buffer of a stream, and the first piece of a payload.
+/// Additional memory allowed for reading: the buffer of a stream, and the first piece of a payload.
 const BUFFERS: usize = (256 << 10) + (1 << 20) + (64 << 10);
 
 /// Reads a file from memory and from a stream, and checks that the results agree. Returns the value, if it is one.
@@ -50,7 +50,7 @@ fn read(format: &Format, file: &[u8], what: &str) -> Option<TensorMap> {
     }
 }
 
-/// The samples of a format, and those that it has to unpack.
+/// The samples of a format, and its compressed samples.
 fn all_samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
     [super::samples(format), packed_samples(format)].concat()
 }

@@ -53,7 +53,7 @@ pub fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
     file.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Small files that show all that a format has: their values and their bytes. None of a format that cannot be written.
+/// Small files that show every feature of a format: their values and their bytes. A read-only format has none.
 pub fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
     if format.read_only {
         return Vec::new();

@@ -243,7 +243,7 @@ fn the_memory_is_that_of_a_chunk() {
         assert!(used < MOST, "{}: {used} bytes", format.name);
         assert_eq!(sent.iter().sum::<usize>() as u64, file.nth(0).unwrap().payload_bytes());
 
-        // Numbers that depend on the order of sums are those of the file, as the chunks are.
+        // Chunks are the same as in the file, so numbers that depend on the order of sums are equal.
         let opened = File::from_reader(io::Cursor::new(bytes)).unwrap();
         let (written, used) = peak(|| write(&opened.nth(0).unwrap()));
         assert_eq!(written, sent, "{}", format.name);

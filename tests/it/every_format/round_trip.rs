@@ -201,7 +201,7 @@ fn tensors_in_another_memory_order() {
                     }
                 };
                 for read in [format.from_slice(&file).unwrap(), format.from_reader(&file[..]).unwrap()] {
-                    // The memory may be in another order, but each element is where it was.
+                    // The memory order may differ, but each element has its old index.
                     let (read, written) = (&read["0"], map["0"].array::<i8>().unwrap());
                     assert_eq!(read.array::<i8>().unwrap(), written, "{what}");
                     assert!(keep || *read.layout() == Layout::RowMajor, "{what}");

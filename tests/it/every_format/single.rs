@@ -40,7 +40,7 @@ where
         }
         Err(expected) => {
             let error = small.expect_err(&what);
-            // Only a whole file is looked at for what it is instead.
+            // Other kinds of files are recognized only if the whole file is known.
             if matches!(expected.kind(), ErrorKind::NotTensors { .. }) {
                 return false;
             }
@@ -158,7 +158,7 @@ fn damaged_files_are_read_as_with_an_index() {
     }
 }
 
-/// Files of parts, some of which are missing, left over or in another order, with names and without.
+/// Files whose parts are missing, left over or in another order, with names and without.
 fn files_of_parts(format: &Format) -> Vec<Vec<u8>> {
     let mut files = Vec::new();
     for names in [
@@ -237,7 +237,7 @@ fn errors_of_the_array_say_where_the_tensor_is() {
     }
 }
 
-/// Asks for the same in a way of its own, for which nothing is read in one step.
+/// Asks for the same values in another way, for which nothing is read in one step.
 #[derive(Deserialize)]
 struct Searched<T>(T);
 

@@ -15,7 +15,7 @@ pub fn is_in_order(format: &Format) -> bool {
     !["tensorbuffers", "npz", "pytorch"].contains(&format.name)
 }
 
-/// Files that are longer than what is read at once to find the format, and shorter.
+/// Files longer and shorter than the beginning that is read to find the format.
 pub fn files(format: &Format) -> Vec<Vec<u8>> {
     let [first, last] = [format.dtypes.first(), format.dtypes.last()].map(|dtype| *dtype.unwrap());
     let large = [("a", tensor(first, &[20_000])), ("b.c", tensor(last, &[3])), ("d", tensor(last, &[0, 4]))];
@@ -34,7 +34,7 @@ pub fn files(format: &Format) -> Vec<Vec<u8>> {
     maps.iter().filter(holds).map(file).collect()
 }
 
-/// All that is known of a file without its payloads.
+/// Everything known about a file without its payloads.
 fn shown(file: Result<File>) -> String {
     let file = match file {
         Ok(file) => file,

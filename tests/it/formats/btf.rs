@@ -674,7 +674,7 @@ fn streams_check_sparse_tensors_that_nobody_reads() {
         btf::from_slice::<Plain>(&file).unwrap();
         btf::from_reader::<Plain>(&file[..]).unwrap();
 
-        // The record of the sparse tensor is that of `SPARSE`, which is at byte 16 there.
+        // The record of the sparse tensor is taken from `SPARSE`, where it is at byte 16.
         let record = file.windows(32).position(|part| part == head).unwrap();
         let number = names.iter().position(|name| *name == "sparse").unwrap();
         let count = record + 112 - 16;

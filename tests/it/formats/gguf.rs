@@ -195,7 +195,7 @@ fn metadata_may_be_long_nested_and_not_utf8() {
     assert_eq!(text(&long).unwrap(), format!("[{shown}]"));
     assert_eq!(open(long.clone()).metadata().unwrap().entries["k"], format!("[{shown}]"));
     assert_eq!(open(entry(9, &array(9, 20, &array(0, 0, &[]).repeat(20)))).len(), 0);
-    // A bool that is none is found in an array of any length.
+    // An invalid bool is found in an array of any length.
     let bools = entry(9, &array(7, 20, &[[1; 19].as_slice(), &[2]].concat()));
     assert_eq!(message(text(&bools)), "gguf: bool is 2, but expected 0 or 1 (at byte 68)");
     assert_eq!(message(OpenOptions::new().from_bytes(bools)), "gguf: bool is 2, but expected 0 or 1 (at byte 68)");
@@ -483,11 +483,11 @@ fn a_part_says_that_it_is_one_and_copies_do_not() {
     assert_eq!(crate::support::warnings(&metadata), [expected]);
     assert_eq!(metadata.warnings[0].kind, WarningKind::Part);
     assert!(metadata.entries.keys().all(|key| !key.starts_with("split.")), "{:?}", metadata.entries);
-    // The entries of the file itself are there for whoever asks for them.
+    // Entries about the file itself are returned on request.
     assert_eq!(gguf::metadata(&case("gguf-split/m-00002-of-00002.gguf")).unwrap()["split.no"], "1");
     let copy = gguf::FORMAT.to_vec(&file, &WriteOptions::new().keep_metadata(&metadata)).unwrap();
     assert!(gguf::metadata(&copy).unwrap().keys().all(|key| !key.starts_with("split.")));
-    // One file of one is whole, and numbers that cannot be are not those of a part.
+    // One file of one is whole, and impossible numbers do not make a part.
     for (count, text) in [("1", "1"), ("2", "x")] {
         let options = gguf::Options::new().metadata("split.no", "0").metadata("split.count", count);
         let file = options.metadata("split.tensors.count", text).to_vec(&TensorMap::new()).unwrap();

@@ -70,7 +70,7 @@ fn a_list_of_names_is_not_written_last_in_a_file_without_names() {
                 assert_eq!(read(format, &written.unwrap()), value, "{len}");
             }
         }
-        // What only looks like one in part is none.
+        // A tensor that only partly looks like a list is an ordinary tensor.
         let column = Tensor::from_slice(list(22).as_bytes(), [22, 1]).unwrap();
         let signed: Vec<i8> = list(22).as_bytes().iter().map(|byte| byte.cast_signed()).collect();
         let short = Tensor::from_slice(&list(22).as_bytes()[..19], [19]).unwrap();
@@ -98,7 +98,7 @@ fn a_list_of_names_is_a_tensor_where_names_are_stored() {
     for format in multi_tensor_formats().filter(|format| format.dtypes.contains(&tensorfile::Dtype::U8)) {
         let file = format.to_vec(&map, &WriteOptions::new().embed_names(true)).unwrap();
         assert_eq!(format.from_slice(&file).unwrap(), map, "{}", format.name);
-        // Positions as names, of which the last is that list.
+        // Positions as names. The last tensor is the list.
         let unnamed = vec![number(), list(22)];
         let embedded = format.to_vec(&unnamed, &WriteOptions::new().embed_names(true)).unwrap();
         let opened = OpenOptions::new().format(format).from_bytes(embedded).unwrap();

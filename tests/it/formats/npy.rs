@@ -159,7 +159,7 @@ fn keeps_arrays_without_numbers() {
             assert_eq!(tensorfile::npz::from_slice::<TensorMap>(&zipped).unwrap(), map, "{descr}");
         }
     }
-    // The text of the third version is UTF-8, and that of the first Latin-1.
+    // Version 3 has text in UTF-8, version 1 in Latin-1.
     for (version, descr) in [(3, "[('\u{e4}', '<f4')]".as_bytes()), (1, b"[('\xe4', '<f4')]"), (2, b"\"it's\"")] {
         let text = [b"{'descr': ", descr, b", 'fortran_order': False, 'shape': (1,), }".as_slice()].concat();
         let header = [text.as_slice(), b"\n"].concat();

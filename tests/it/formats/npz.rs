@@ -10,7 +10,7 @@ use crate::support::{Dribble, Messages, hex, message, skipped};
 
 /// An archive of the array `a`, `[1, 2]` in `u1`, and the member `b`, the byte 3.
 ///
-/// The checksum of the array is `5f650262`, that of the byte `4b0bbe37`.
+/// The checksums are `5f650262` of the array and `4b0bbe37` of the byte.
 const GOLDEN: &str = "
     50 4b 03 04             |   0 a local header
     14 00 08 00 00 00       |     version 2.0, sizes behind the contents, stored
@@ -357,7 +357,7 @@ fn other_zip_archives_are_not_npz() {
         while let Some(at) = file.windows(4).position(|text| text == b".npy") {
             file[at..at + 4].copy_from_slice(ending);
         }
-        // It is an array by its first bytes, whatever its name.
+        // Its first bytes make it an array, under any name.
         let magic = file.windows(6).position(|text| text == b"\x93NUMPY").unwrap();
         file[magic] = b'n';
         let directory = file.len() - 22 - 46 - name.len() - 4;
@@ -518,7 +518,7 @@ fn members_are_arrays_by_their_first_bytes() {
     let map: TensorMap = npz::from_slice(&case("npz-member-names/none-ends-in-npy.npz")).unwrap();
     assert_eq!(map["a"], Tensor::from_slice(&[0.0_f64, 1.0, 2.0], [3]).unwrap());
     assert_eq!(map["b"], Tensor::from_slice(&[0_i64, 1, 2, 3], [4]).unwrap());
-    // A member that ends in .npy and is none is a blob of its name.
+    // A member called `.npy` that is not an array is a blob with its name.
     let mut file = members(&["a.npy", "b.npy"]);
     let magic = file.windows(6).rposition(|bytes| bytes == b"\x93NUMPY").unwrap();
     file[magic] = 0;

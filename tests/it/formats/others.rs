@@ -24,7 +24,7 @@ struct Described {
 }
 
 impl Described {
-    /// Returns the dims without those that ggml leaves out.
+    /// Returns the dims, without the dims of 1 that ggml omits.
     fn dims<'a>(&'a self, found: &'a [usize]) -> (Vec<usize>, Vec<usize>) {
         let without_ones = |dims: &[usize]| dims.iter().copied().skip_while(|dim| *dim == 1).collect();
         match (&self.shape, self.ne) {
@@ -38,7 +38,7 @@ impl Described {
     }
 }
 
-/// Returns each file, and what is in it.
+/// Returns each file, and its contents.
 fn files() -> impl Iterator<Item = (Written, Vec<u8>)> {
     let folder = root().join("tests/fixtures/others");
     let manifest = std::fs::read(folder.join("manifest.json")).unwrap();

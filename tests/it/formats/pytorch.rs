@@ -123,7 +123,7 @@ fn a_dtype_that_is_not_known_costs_its_tensor() {
     assert_eq!(file.tensor("x").unwrap().as_bytes(), [0x00, 0x3c, 0x00, 0x40, 0, 0x80, 0x00, 0xc3]);
 }
 
-/// A tensor that PyTorch lists in `unknown.txt`: its name, shape and bytes, and what it is.
+/// A tensor listed by PyTorch in `unknown.txt`: its name, shape, bytes and kind.
 struct Listed {
     name: String,
     shape: Vec<usize>,
@@ -157,7 +157,7 @@ fn tensors_of_other_kinds_are_listed_next_to_those_that_are_read() {
         let mut unknown = 0;
         for Listed { name, shape, bytes, what } in &listed {
             let tensor = &map[name.as_str()];
-            // PyTorch counts the bytes of floats of 4 bits, two of which share one.
+            // PyTorch counts the bytes of 4-bit floats, and two floats share a byte.
             let elements = tensor.dtype().block_elements();
             assert_eq!(tensor.shape().iter().map(|dim| dim / elements).collect::<Vec<_>>(), *shape, "{name}");
             assert_eq!(tensor.as_bytes(), bytes.as_deref().unwrap_or_default(), "{name}");
@@ -182,7 +182,7 @@ fn tensors_of_other_kinds_are_listed_next_to_those_that_are_read() {
         let info = |name: &str| map[name].info().to_string();
         assert_eq!(info("lists.0.sparse_parameter"), "torch.float32 (sparse_coo)[2, 2] of unknown dtype");
         assert_eq!(info("lists.1"), "i8[1]");
-        // Two more tensors, and those that sparse and quantized ones are made of.
+        // Two more tensors, and the parts of sparse and quantized tensors.
         assert_eq!(map.len(), listed.len() + 2 + 22);
         assert_eq!(opened.metadata().unwrap().entries["dtype"], "torch.int4");
         // No format stores them.
@@ -337,7 +337,7 @@ fn what_cannot_be_read_is_refused_by_name() {
     }
 }
 
-/// Returns the names in a file, and the warnings about what is left out.
+/// Returns the names in a file, and the warnings about parts left out.
 fn names_and_warnings(file: &[u8]) -> (Vec<String>, Vec<String>) {
     let file = OpenOptions::new().format(&pytorch::FORMAT).from_bytes(file.to_vec()).unwrap();
     let names = file.tensors().map(|tensor| tensor.name().to_owned()).collect();
@@ -470,7 +470,7 @@ fn lazy_conjugates_and_negatives_are_computed() {
     // Numbers of 16 bits in pairs are not read, and not without the bit.
     let map: TensorMap = pytorch::from_slice(&fixture("bits.pt")).unwrap();
     assert_eq!(map["half"].info().to_string(), "torch.complex32 (conj)[1] of unknown dtype");
-    // Bits that are not known, or not those of a dtype.
+    // Unknown bits, or bits of another dtype.
     for (bits, expected, warnings) in [
         (&b"}"[..], "f32[4]", 0),
         (b"}X\x03\0\0\0neg\x89s", "f32[4]", 0),
@@ -888,7 +888,7 @@ fn tensor(key: &str, count: i64, start: i64, shape: &[i64], strides: &[i64]) -> 
     .concat()
 }
 
-/// A checkpoint of vectors of zeros, each in a member of its own. Its checksums are left out.
+/// A checkpoint of vectors of zeros, each in a separate member, without checksums.
 #[cfg(feature = "http")]
 pub fn checkpoint(count: usize, elements: usize) -> Vec<u8> {
     let mut pickle = b"\x80\x02}".to_vec();
@@ -1150,11 +1150,11 @@ fn long_texts_are_left_out_with_a_warning() {
     assert_eq!(warnings, [format!("`{x}[… 69776 characters …]{x}` is left out: `a name of more than 65535 bytes`")]);
 }
 
-/// A value next to the one that is left out is read, and so is what is in it, up to there.
+/// Values next to a value left out are read, and so are its contents before the limit.
 #[test]
 fn names_and_nesting_beyond_the_limits_cost_themselves() {
     let long = "x".repeat(70_000);
-    // A name that is long only together with what it is in.
+    // A name that is too long only together with its prefix.
     let half = "y".repeat(40_000);
     let deep = [b"]".repeat(200), b"a".repeat(199)].concat();
     let inner = [b"}".to_vec(), text(&half), b"K\x01s".to_vec(), text("z"), b"K\x02s".to_vec()].concat();
@@ -1204,7 +1204,7 @@ fn a_dtype_of_a_later_pytorch_costs_its_tensor() {
     let later = "torch.LaterStorage[1] of unknown dtype".to_owned();
     // The bytes of a part of a storage are not known.
     assert_eq!(found, [(later.clone(), 10), (later, 0), ("f32[1]".to_owned(), 4)]);
-    // In the older form, the next storage begins where it ends.
+    // In the older form, the next storage begins at its end.
     let message = refused(&legacy(&pickle("LaterStorage"), &[("x", 2, 8), ("y", 2, 8), ("z", 2, 8)]));
     assert!(
         message.starts_with("the storage `x` is of an unknown type, `torch.LaterStorage`, so its length is not known"),
@@ -1304,7 +1304,7 @@ fn checksums_are_compared_where_members_are_read_in_full() {
     assert!(expected.contains(": the CRC-32 is "), "{expected}");
     let written = tensor.write_to(&mut std::io::sink()).unwrap_err();
     assert_eq!(written.to_string(), expected);
-    // What is borrowed, or read in part, is not compared.
+    // Checksums of borrowed or partly read tensors are not compared.
     let ranges: Vec<_> = tensor.shape().iter().map(|dim| 0..*dim).collect();
     assert!(tensor.view().is_ok() && tensor.slice(&ranges).is_ok());
 }

@@ -235,7 +235,7 @@ impl tensorfile::Tensors for Counted<'_> {
 
 #[test]
 fn several_dtypes_are_written_in_the_order_of_the_crate() {
-    // One pass, a plan, and more than what is held of a stream.
+    // One pass, a plan, and more bytes than are held of a stream.
     for bytes in [20, 10_000, 1 << 20] {
         let (map, theirs) = shuffled(bytes);
         assert!(safetensors::to_vec(&map).unwrap() == theirs, "{bytes}");
@@ -309,7 +309,7 @@ fn large_values_are_sent_once_for_each_width() {
     assert_eq!(counted.1.get(), 3);
 }
 
-/// A writer that keeps a hash of what it is given.
+/// A writer that keeps a hash of its bytes.
 #[derive(Default, Debug, PartialEq)]
 struct HashingWriter(u64, usize);
 
@@ -534,7 +534,7 @@ fn reports_malformed_files() {
         let what = String::from_utf8_lossy(&file[..file.len().min(200)]).into_owned();
         messages.compare(&what, safetensors::from_slice::<TensorMap>(&file), &format!("safetensors: {expected}"));
         assert!(safetensors::from_reader::<TensorMap>(&file[..]).is_err(), "{what}");
-        // The deviations; a dtype of the crate alone is none.
+        // The deviations. A dtype that only the crate has does not count as one.
         let deviates = ["found ` `", "two tensors are named `a`", "two entries", "type: list"];
         if deviates.iter().any(|part| expected.contains(part)) {
             assert!(by_the_crate(&file).is_ok(), "the crate refuses {what}");
@@ -657,7 +657,7 @@ fn refuses_unsupported_tensors() {
 
 #[test]
 fn borrows_aligned_tensors() {
-    // In memory that begins at a multiple of 8, as that of a mapped file does.
+    // In memory that begins at a multiple of 8, like a mapped file.
     let mut words = [0_u64; 64];
     let file = safetensors::to_vec(&Arrays((array![1.0_f64, 2.0], array![7_u8]))).unwrap();
     let memory = &mut bytemuck::cast_slice_mut(&mut words)[..file.len()];
@@ -715,7 +715,7 @@ fn metadata_that_is_null_is_none() {
     let mut edited = Vec::new();
     tensorfile::file::MetadataEdit::new().set("format", "pt").to_writer(&file, &mut edited).unwrap();
     assert_eq!(safetensors::metadata(&edited).unwrap()["format"], "pt");
-    // Other values are none of it.
+    // Values other than an object are not metadata.
     for (value, found) in [("nul", "expected ident"), ("[]", "invalid type: list"), ("1", "invalid type: integer")] {
         let json = format!("{{\"__metadata__\":{value}}}");
         let file = [&(json.len() as u64).to_le_bytes()[..], json.as_bytes()].concat();

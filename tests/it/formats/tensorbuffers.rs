@@ -310,7 +310,7 @@ fn ids_need_not_be_those_of_the_names() {
 
 #[test]
 fn fields_that_may_be_missing() {
-    // As of before there were operations, and without tensors.
+    // A file from before operations existed, and a file without tensors.
     let file = changed(&[(38, &[0; 2])]);
     assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), reference());
     assert_eq!(tensorbuffers::metadata(&file).unwrap().operations, []);
@@ -505,7 +505,7 @@ fn other_versions_and_repeated_names_are_read_with_a_warning() {
             assert_eq!(tensorbuffers::from_slice::<TensorMap>(&file).unwrap(), self::reference(), "{what}")
         }
     }
-    // Nothing is added to what is not known.
+    // Nothing is appended to unknown content.
     let (_folder, path) = on_disk(&changed(&[(88, b"2")]));
     let expected = "tensorbuffers: cannot change a file of version `2.0.0`; 1.x is known; write a new file";
     assert_eq!(message(tensorbuffers::append(&path, &TensorMap::new())), expected);
@@ -793,7 +793,7 @@ fn a_hundred_thousand_tensors() {
     assert!(tensorbuffers::metadata(&file).unwrap().is_sorted);
 }
 
-/// A file in a folder of its own.
+/// A file alone in a folder.
 fn on_disk(file: &[u8]) -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.tbs");
@@ -877,7 +877,7 @@ fn failed_appends_keep_the_file() {
         let (folder, path) = on_disk(&file);
         let appended = tensorbuffers::append(&path, &value);
         let category = appended.as_ref().unwrap_err().category();
-        // The tensors of the file are not wrong because of those that are appended.
+        // Errors of the appended tensors do not blame the tensors of the file.
         let is_call = ["a name twice", "a name of another id", "an id twice", "a dtype"].contains(&what);
         assert_eq!(category, if is_call { Category::Call } else { Category::File }, "{what}");
         messages.compare(what, appended, &format!("tensorbuffers: {expected}"));

@@ -131,7 +131,7 @@ fn files_of_later_versions_are_rewritten_as_they_are() {
         let (new, known) = (header(dtype, layout), header(6, 0));
         let file = [&u64s(&[2, 24, 64])[..], &new, b"as it is, padded", &known, b"abc\0\0\0\0\0"].concat();
         is_rewritten(format("btf"), &file);
-        // The last record is all that the file has, padded or not.
+        // The last record has all the rest of the file, padded or not.
         let last = [&u64s(&[2, 24, 56])[..], &known, b"abc\0\0\0\0\0", &new, b"as it is"].concat();
         (0..8).for_each(|cut| is_rewritten(format("btf"), &last[..last.len() - cut]));
     }
@@ -163,7 +163,7 @@ fn dtypes_of_numpy_are_rewritten_as_they_are() {
     }
 }
 
-/// Returns a file of tensors `a` and `b`, the first of which has another number for its dtype.
+/// Returns a file of the tensors `a` and `b`. The dtype of `a` has another number.
 fn with_tag(format: &Format, tag: u8) -> Vec<u8> {
     let of = |a| {
         let map: TensorMap = [("a", a), ("b", Tensor::from_slice(&[5_i16, 6], [2]).unwrap())].into_iter().collect();
@@ -183,7 +183,7 @@ fn numbers_of_dtypes_are_rewritten_as_they_are() {
         for tag in [99, 0xff] {
             let file = with_tag(format, tag);
             is_rewritten(format, &file);
-            // The same number is another dtype in another format.
+            // In another format, the same number means another dtype.
             let map = format.from_slice(&file).unwrap();
             for other in written_formats().filter(|other| other.name != format.name && other.max_tensors.is_none()) {
                 assert!(message(other.to_vec(&map, &WriteOptions::new())).ends_with("leave the tensor out"));
@@ -203,7 +203,7 @@ fn in_gguf_an_unknown_size_is_one_of_an_alignment() {
     let map: TensorMap = gguf::from_slice(&file).unwrap();
     assert_eq!(gguf::Options::new().alignment(64).to_vec(&map).unwrap(), file);
     assert!(gguf::Options::new().alignment(128).to_vec(&map).is_ok());
-    // The last tensor is all that the file has, padded or not.
+    // The last tensor has all the rest of the file, padded or not.
     let known = Tensor::from_slice(&[1_i8; 32], [32]).unwrap();
     let last: TensorMap = [("0", known), ("a", map["a"].clone())].into_iter().collect();
     let last = gguf::Options::new().alignment(64).to_vec(&last).unwrap();

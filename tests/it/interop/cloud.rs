@@ -133,7 +133,7 @@ fn saves_and_loads() {
     }
 
     let url = &format!("{store}/models/large.safetensors");
-    // What a killed save with `no_replace` leaves is removed by the next save of the name.
+    // The next save of a name removes the leftovers of a killed save with `no_replace`.
     let ten = tensorfile::Format::named("ten").unwrap();
     SaveOptions::new().format(ten).save(format!("{url}.tmp/490000000000000000000000000000000"), &small).unwrap();
     tensorfile::save(url, &map).unwrap();
@@ -210,7 +210,7 @@ fn stores_work_in_a_runtime_and_with_a_profile() {
     run(with_profile.env("AWS_PROFILE", "work"));
 }
 
-/// Calls work within a runtime of the caller, of which they block a thread.
+/// Calls work inside of the caller's runtime, and block one of its threads.
 #[test]
 #[ignore = "run by `stores_work_in_a_runtime_and_with_a_profile`, with the address of a store"]
 fn within_a_runtime() {

@@ -50,7 +50,7 @@ fn copy(file: &[u8]) -> Option<(Described, Vec<u8>)> {
 /// kind.
 fn tensors() -> TensorMap {
     let mut map = TensorMap::new();
-    // The package takes no floats of 6 bits, and another shape for those of 4.
+    // The package refuses 6-bit floats, and takes 4-bit floats in another shape.
     for &dtype in safetensors::DTYPES.iter().filter(|dtype| dtype.has_elements()) {
         map.insert(format!("dtype.{dtype}"), tensor(dtype, &[8]));
     }

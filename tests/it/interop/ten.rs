@@ -88,7 +88,7 @@ fn reads_our_files(python: &Python, software: &str) {
         assert_eq!(read(python, software, &path), tensors);
     }
 
-    // A list of names is one more tensor to whoever does not know it.
+    // Other software takes a list of names for one more tensor.
     let map = TensorMap::from_iter([("encoder.layer.0.weight", sample(Dtype::F32, 2))]);
     std::fs::write(&path, ten::Options::new().embed_names(true).to_vec(&map).unwrap()).unwrap();
     let read = read(python, software, &path);
@@ -166,7 +166,7 @@ fn dtypes() -> &'static [Dtype] {
 fn sample(dtype: Dtype, rank: usize) -> Tensor {
     let shape: Vec<usize> = [7, 1, 3, 1, 2, 1, 1, 2, 1][..rank].to_vec();
     let info = TensorInfo::new(dtype, shape);
-    // First the bytes of which NaNs, infinities and limits are made, each next to each other one, then a ramp.
+    // First all pairs of the bytes of NaNs, infinities and limits, then a ramp.
     let corners = [0x00_u8, 0xff, 0x7f, 0x80, 0x01, 0xf0, 0x7c, 0xfe];
     let pairs = corners.iter().flat_map(|&a| corners.map(|b| [a, b])).flatten();
     let len = info.payload_bytes().expect("it is small");

@@ -86,7 +86,7 @@ fn ours() -> Vec<(&'static str, Vec<u8>, TensorMap, Vec<Operation>)> {
     files
 }
 
-/// A packed file to which an aligned tensor is added.
+/// A packed file with an aligned tensor appended.
 fn appended() -> (&'static str, Vec<u8>, TensorMap, Vec<Operation>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.tbs");

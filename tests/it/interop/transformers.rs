@@ -68,7 +68,7 @@ fn models_go_both_ways() {
                 assert_eq!((name_of(found.dtype()), found.shape().dims()), (&**dtype, &**shape), "{}", tensor.name());
                 assert_eq!(found.as_bytes(), hex(data), "{version:?}: {}: {}", model.folder, tensor.name());
             }
-            // A file has one name of those that are tied.
+            // A file has only one name of tied tensors.
             for (name, tensor) in &model.tensors {
                 let is_tied = |other: &String| file.get(other).is_ok() && model.tensors[other] == *tensor;
                 assert!(file.get(name).is_ok() || model.tensors.keys().any(is_tied), "{}: {name}", model.folder);

@@ -155,7 +155,7 @@ fn payloads_keep_their_alignment() {
 fn unknown_dtypes_stay_unknown() {
     use tensorfile::tensorbuffers;
 
-    // The tag of a dtype that does not exist, in place of that of `u8`.
+    // The tag of a dtype that does not exist, in place of `u8`.
     let map = TensorMap::from_iter([("a", array![7_u8])]);
     let known = tensorbuffers::to_vec(&map).unwrap();
     let other = tensorbuffers::to_vec(&TensorMap::from_iter([("a", array![7_i8])])).unwrap();

@@ -153,7 +153,7 @@ fn entries_are_text_that_other_programs_read() {
             ("blocks.0.dropout", "0.25"),
             ("blocks.1.dropout", "inf"),
         ];
-        // The order of safetensors is that of the keys.
+        // safetensors sorts entries by their keys.
         if format.name == "safetensors" {
             expected.sort_unstable();
         }
@@ -588,7 +588,7 @@ fn a_value_that_changes_is_an_error() {
     use tensorfile::Result;
     use tensorfile::model::{TensorRecord, TensorSink};
 
-    /// Metadata that is another value in the last pass.
+    /// Metadata with another value in the last pass.
     struct Changing {
         pass: Cell<u32>,
         last: u32,

@@ -263,7 +263,7 @@ fn other_answers_are_errors() {
 
 #[test]
 fn a_file_that_comes_as_a_whole_is_compared_with_the_first_time() {
-    // Longer than what is kept of it.
+    // Longer than the part that is kept.
     let map = vectors(3, 30 << 20);
     let mut bytes = tensorfile::safetensors::to_vec(&map).unwrap();
     let server = Server::new();

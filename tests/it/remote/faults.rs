@@ -309,7 +309,7 @@ fn an_endless_answer_ends_soon() {
             let error = opened.unwrap_err();
             assert!(matches!(error.kind(), ErrorKind::NotTensors { .. } | ErrorKind::UnknownFormat { .. }), "{error}");
         }
-        // What the system took of it before the connection was closed.
+        // The bytes that the system took before the connection was closed.
         assert!(server.sent() - before < 64 << 20, "{name}: {} bytes", server.sent() - before);
     }
     // A file that begins as one of tensors is looked at up to a limit.

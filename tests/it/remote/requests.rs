@@ -107,7 +107,7 @@ fn headers_at_equal_distances_are_read_at_once() {
     assert!((4..=32).contains(&server.most_at_once()), "{} at once", server.most_at_once());
 }
 
-/// Tensors of many lengths, so that no header is where it would be expected.
+/// Tensors of many lengths, so that no header is at a predictable offset.
 fn uneven(count: usize) -> TensorMap {
     let tensor = |i: usize| vectors(1, 200_000 + 997 * (i * i % 50))["t0"].clone();
     (0..count).map(|i| (format!("t{i}"), tensor(i))).collect()
@@ -142,14 +142,14 @@ fn a_file_without_an_index_is_loaded_as_one_stream() {
     assert_eq!((loaded.t0, loaded.t1), (pair.t0, pair.t1));
     assert_eq!(ranges(), [(0, 65_535), (65_536, end)]);
 
-    // A body that is cut off goes on where it stopped.
+    // A truncated body is continued.
     server.change("/m.ten", |object| {
         object.once = [Fault::Header("X-A", "b"), Fault::Cut(1_000_000), Fault::Hang].into();
     });
     assert!(tensorfile::load::<TensorMap>(&url).unwrap() == map);
     assert_eq!(ranges(), [whole[0], whole[1], (1_065_536, all - 1), (1_065_536, all - 1)]);
 
-    // What does not fit is said as of an open file.
+    // A mismatch has the same message as for an open file.
     let error = tensorfile::load::<Pair>(&url).err().unwrap().to_string();
     assert_eq!(error, File::open(&url).unwrap().load::<Pair>().err().unwrap().to_string());
     server.change("/m.ten", |object| object.bytes = object.bytes[..all - 100_000].to_vec().into());
@@ -269,7 +269,7 @@ fn a_large_tensor_is_read_in_spans_at_once() {
     assert!(sent <= all + all / 100, "{sent} of {all} bytes");
     assert!((2..=8).contains(&server.most_at_once()), "{}", server.most_at_once());
 
-    // Each connection is slow, as that of a server far away.
+    // Each connection is as slow as to a distant server.
     server.put_object("/model.safetensors", object(Duration::from_millis(30), Some(40.0 * MIB as f64)));
     File::open(&url).unwrap().load::<TensorMap>().unwrap();
     assert_eq!(server.most_at_once(), 8, "all spans are on their way at once");

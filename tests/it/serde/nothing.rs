@@ -432,7 +432,7 @@ fn required_lists_are_empty_and_other_fields_are_not() {
         step: f32,
     }
 
-    // A stream longer than what is kept of one.
+    // A stream longer than the part that is kept.
     let expected = "ten: missing tensor `losses`; the file has `a`";
     for len in [1, 1 << 19] {
         let file = ten_file(&BTreeMap::from([("a", vec![0.0_f32; len])]));
@@ -443,7 +443,7 @@ fn required_lists_are_empty_and_other_fields_are_not() {
     }
 }
 
-/// The rest of a stream is read to look for a list that may be empty. If that fails, the list is not what is wrong.
+/// The rest of a stream is read to look for a list that may be empty. If that fails, the error must not blame the list.
 #[cfg(feature = "safetensors")]
 #[test]
 fn a_stream_that_fails_is_not_a_missing_list() {

@@ -112,7 +112,7 @@ fn lists_of_numbers_are_read_without_names_too() {
     let rows = vec![vec![1_u8, 2], vec![3]];
     assert_eq!(btf::from_slice::<Vec<Vec<u8>>>(&btf::to_vec(&rows).unwrap()).unwrap(), rows);
     assert_eq!(ten::from_reader::<Vec<Vec<u8>>>(&ten::to_vec(&rows).unwrap()[..]).unwrap(), rows);
-    // Numbers of a file that are tensors of their own are a list too.
+    // Numbers stored as separate tensors are a list too.
     let file = btf::to_vec(&[Tensor::from_slice(&[1_u8], []).unwrap(), Tensor::from_slice(&[2_u8], []).unwrap()]);
     assert_eq!(btf::from_slice::<Vec<u8>>(&file.unwrap()).unwrap(), [1, 2]);
 }

@@ -5,7 +5,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts the bytes that each thread holds. Tests run on threads of their own.
+/// The system's allocator, with a count of the bytes held by each thread. Each test runs on its own thread.
 struct Counting;
 
 thread_local! {

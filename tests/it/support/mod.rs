@@ -143,7 +143,7 @@ pub fn message<T>(result: tensorfile::Result<T>) -> String {
     }
 }
 
-/// Compares messages, case by case, and shows all that differ.
+/// Compares messages case by case, and shows all differences.
 #[derive(Default)]
 pub struct Messages(Vec<String>);
 

@@ -26,14 +26,14 @@ struct State {
     /// Answers under way, and the most at one time.
     active: AtomicUsize,
     most_active: AtomicUsize,
-    /// The longest chain of requests, each of which came after the answer to the one before it.
+    /// The longest chain of requests in which each came after the answer to the previous one.
     rounds: AtomicUsize,
     /// The bytes of endless bodies.
     sent: AtomicUsize,
     stops: AtomicBool,
 }
 
-/// What is at a path.
+/// The object at a path.
 #[derive(Clone, Default)]
 pub struct Object {
     pub bytes: Arc<Vec<u8>>,
@@ -113,7 +113,7 @@ impl Server {
                     break;
                 }
                 let (Ok(stream), state) = (stream, Arc::clone(&shared)) else { continue };
-                // An error is that of a client that left.
+                // An error means that the client left.
                 thread::spawn(move || drop(state.serve(&stream)));
             }
         });

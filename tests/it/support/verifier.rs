@@ -130,7 +130,7 @@ fn verify_tensorbuffers(file: &[u8]) -> Option<bool> {
 ///
 /// # Errors
 ///
-/// If one takes what the other refuses.
+/// If only one of them accepts the bytes.
 pub fn compare(file: &[u8]) -> Result<Option<bool>, String> {
     /// What only ours checks: the header of PTD files, some lists of fields, versions, and the work that a file makes.
     const OTHERS: [&str; 6] =

@@ -81,7 +81,7 @@ fn open(browser: &OsString, page: &Path) -> Opened {
     Opened { dom: dom.join().unwrap(), messages: messages.join().unwrap() }
 }
 
-/// Opens a page with a script that runs after that of the page, and returns what it returns.
+/// Opens a page, runs a script after the page's own, and returns its result.
 fn run(browser: &OsString, session: &Session, page: &str, script: &str) -> Value {
     let start = page.find("'nonce-").unwrap() + "'nonce-".len();
     let nonce = &page[start..start + 64];

@@ -93,7 +93,7 @@ fn rejects_wrong_indexes() {
     for (what, file, expected) in [
         ("version", with(DATA_V1, &[(0x3c, &[3])]), "ptd: schema version is 3, but expected 1 or 2 (at byte 60)"),
         ("no version", with(DATA_V1, &[(0x30, &[0])]), "ptd: schema version is 0, but expected 1 or 2 (at byte 56)"),
-        // The alignment's place in the root becomes that of the version.
+        // The root's entry for the version points at the alignment.
         ("version", with(EARLY, &[(0x3c, &[4])]), "ptd: schema version is 16, but expected 0 (at byte 76)"),
         (
             "segment index",
@@ -240,7 +240,7 @@ fn remarks_on_what_readers_may_stumble_over() {
     );
     let longer = [hex(FT01), vec![0; 3]].concat();
     assert_eq!(warnings(longer), ["3 bytes at the end, from byte 338 on, belong to no tensor"]);
-    // A list of fields that ends before that of the tensors.
+    // A list of fields that ends before the field of the tensors.
     let unlisted = with(FT01, &[(0x3a, &[4])]);
     let found = warnings(unlisted);
     assert!(found.iter().any(|warning| warning.ends_with("belong to no tensor")), "{found:?}");

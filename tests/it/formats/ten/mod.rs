@@ -259,7 +259,7 @@ fn embedded_names_are_one_more_tensor() {
     // The decoder returns the list of names as a tensor.
     let decoded: Vec<String> = ten::Decoder::new(&file[..]).map(|tensor| tensor.unwrap().0).collect();
     assert_eq!(decoded, ["", "", ""]);
-    // With a name of its own it is a tensor too.
+    // With a name, it is a tensor too.
     let file = [tensor(b"u1", b"a", &[1], &[1]), tensor(b"u1", b"b", &[list.len() as u64], list)].concat();
     let map: TensorMap = ten::from_slice(&file).unwrap();
     assert_eq!(map.names().collect::<Vec<_>>(), ["a", "b"]);
