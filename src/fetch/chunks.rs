@@ -1,4 +1,4 @@
-//! Tensors in chunks: boxes of their elements, each at a place of its own.
+//! Tensors stored in chunks: boxes of elements, each at another place.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub(crate) struct TensorChunk {
     /// The first element in each dim of the tensor.
     pub(crate) offsets: Shape,
     pub(crate) shape: Shape,
-    /// The elements from one to the next in each dim, where they are stored.
+    /// The distance between neighbours in each dim, as stored, in elements.
     pub(crate) strides: Vec<usize>,
     /// The offset of the first element in the files.
     pub(crate) start: u64,
@@ -39,7 +39,7 @@ impl Chunks {
         Self { element, shape, chunks, bytes }
     }
 
-    /// Calls `each` with the parts of a box: where the payload of their chunk begins, and what is read of it.
+    /// Calls `each` with the parts of a box: the offset of their chunk's payload, and the part of it to read.
     fn each_part(
         &self,
         ranges: &[Range<usize>],

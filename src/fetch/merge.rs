@@ -1,4 +1,4 @@
-//! Ranges of a file, merged into spans that are read with one request each. Pure functions.
+//! Merges ranges of a file into spans, each read with one request. These are pure functions.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -17,8 +17,8 @@ pub(crate) struct Merging {
 }
 
 impl Merging {
-    /// For a file on disk, where a gap of some KiB takes as long as a call. The rest of a span is at most a quarter of
-    /// what was asked for. As many spans are read at once as there are threads.
+    /// For a file on disk, where a gap of some KiB takes as long as a call. The bytes nobody asked for are at most a
+    /// quarter of the others. As many spans are read at once as there are threads.
     pub(crate) const LOCAL: Self = Self { gap: 16 << 10, over_read: 5, longest: 1 << 20, in_flight: 1 };
 
     /// For a server, where a request takes as long as some hundred KiB.
@@ -42,7 +42,7 @@ impl Merging {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) range: Range<u64>,
-    /// The positions of the ranges with bytes in it. Others may be between them.
+    /// The positions of the ranges with bytes in the span. Ranges without such bytes may be between them.
     pub(crate) parts: Range<usize>,
 }
 

@@ -8,15 +8,15 @@ use crate::tensor::Shape;
 /// A range of each dim.
 type Region = Vec<Range<usize>>;
 
-/// Checks that boxes, given by their offsets and shapes, cover a shape without overlaps. They are not empty.
+/// Checks that non-empty boxes, given by their offsets and shapes, cover a shape without overlaps.
 ///
-/// The shape is cut in two at an edge of a box, and so are its halves, until one box covers each part. The median of the
-/// dim with the most edges is the cut, so that a grid of boxes takes as many steps as sorting them.
+/// The shape is cut in two at an edge of a box, and the halves again, until one box covers each part. The cut is the
+/// median edge of the dim with the most edges, so that a grid of boxes takes as many steps as sorting them.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Malformed`] with the first hole or overlap that is found, and [`ErrorKind::Limit`] if boxes overlap in too
-/// many ways.
+/// [`ErrorKind::Malformed`] with the first hole or overlap found, and [`ErrorKind::Limit`] if boxes overlap in too many
+/// ways.
 pub(crate) fn check_tiling(shape: &Shape, boxes: &[(&Shape, &Shape)]) -> Result<()> {
     for (offsets, dims) in boxes {
         let ends = offsets.iter().zip(dims.iter()).map(|(offset, dim)| offset.checked_add(*dim));
@@ -39,7 +39,7 @@ pub(crate) fn check_tiling(shape: &Shape, boxes: &[(&Shape, &Shape)]) -> Result<
     let mut steps = 0;
     let mut left = vec![(whole, (0..regions.len()).collect::<Vec<_>>())];
     while let Some((region, inside)) = left.pop() {
-        // More dims take longer.
+        // Each step takes longer with more dims.
         steps += 1 + (inside.len() * (1 + shape.rank() / 8)) as u64;
         if steps > limit {
             return Err(ErrorKind::Limit { what: "steps for comparing the chunks", found: steps, limit }.into());
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(check(&boxes), Ok(()));
         boxes.remove(4242);
         assert_eq!(check(&boxes), Err("no chunk has the elements [42..43, 42..43]".to_owned()));
-        // All of them cross each other.
+        // All boxes cross each other.
         let crossed = (0..SIDE).flat_map(|i| {
             [(Shape::new(&[i, 0]), Shape::new(&[1, SIDE])), (Shape::new(&[0, i]), Shape::new(&[SIDE, 1]))]
         });

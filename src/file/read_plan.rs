@@ -1,4 +1,4 @@
-//! Plans for reading tensors, and parts of them, into memory of the caller.
+//! Plans for reading tensors and parts of tensors into the caller's memory.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,12 +10,11 @@ use crate::model::{Schema, TensorFile};
 use crate::storage::{Listener, Progress, ProgressAnswer, ProgressCount};
 use crate::tensor::{TensorInfo, sorted};
 
-/// Tensors of a file, and parts of them, to be read into memory of the caller: pinned for a device, shared with another
-/// process, or an array of another library. Made by [`File::read_plan`].
+/// A plan to read tensors, or parts of tensors, into your own memory. It may be pinned for a device, shared with
+/// another process, or an array of another library. Make a plan with [`File::read_plan`].
 ///
-/// Each piece is in row-major order with little-endian elements, whatever the order in the file: compressed, big-endian
-/// and transposed tensors are decoded into the same memory. Sparse tensors, blobs and elements of unknown dtype are as
-/// they are stored.
+/// Each piece is row-major with little-endian elements, for any order in the file: compressed, big-endian and
+/// transposed tensors are decoded into your memory. Sparse tensors, blobs and elements of unknown dtype stay as stored.
 pub struct ReadPlan<'f> {
     file: &'f File,
     pieces: Vec<PlanPiece<'f>>,
@@ -30,19 +29,20 @@ pub struct PlanPiece<'f> {
     range: Range<usize>,
 }
 
-/// Memory lent to a [`ReadPlan`], one slab after the other, such as a few buffers pinned for copies to a device.
+/// Memory for a [`ReadPlan`], lent slab by slab. Implement it to reuse a few buffers, for example pinned for copies to
+/// a device: while the device copies one slab, the next one is read.
 ///
-/// A slab holds whole pieces: as many as fit. While the device copies one slab, the next one is read.
+/// A slab holds as many whole pieces as fit.
 pub trait Slabs {
-    /// Lends memory for the next pieces, of at least `bytes` bytes. The first of them needs that much.
+    /// Lends memory for the next pieces. It needs at least `bytes` bytes, the length of the first piece.
     ///
     /// # Errors
     ///
     /// Any error ends reading, and is returned.
     fn lend(&mut self, bytes: usize) -> Result<&mut [u8]>;
 
-    /// Takes the slab that was lent last, with these pieces in it. [`PlanPiece::range`] less the start of the first one
-    /// is the place in the slab.
+    /// Takes back the slab that was lent last, now filled with these pieces. To find a piece in the slab, subtract the
+    /// start of the first piece's [`range`](PlanPiece::range).
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ pub trait Slabs {
     fn complete(&mut self, pieces: &[PlanPiece<'_>]) -> Result<()>;
 }
 
-/// Chooses the pieces of a [`ReadPlan`]. They are in memory in the order in which they are added.
+/// Chooses the pieces of a [`ReadPlan`]. In memory, they are in the order in which you add them.
 pub struct ReadPlanBuilder<'f> {
     file: &'f File,
     pieces: Vec<(FileTensor<'f>, ReadPiece<'f>)>,
@@ -59,7 +59,7 @@ pub struct ReadPlanBuilder<'f> {
 }
 
 impl File {
-    /// Begins a plan for reading tensors, and parts of them, into memory of the caller.
+    /// Begins a plan for reading tensors, or parts of tensors, into your own memory.
     ///
     /// ```
     /// use tensorfile::{File, Tensor, TensorMap, ten};
@@ -98,14 +98,14 @@ impl<'f> ReadPlanBuilder<'f> {
     ///
     /// # Errors
     ///
-    /// As [`File::get`], and by [`category`](Error::category) `Limit` if memory cannot have it.
+    /// As [`File::get`], and an error of the [category](Error::category) `Limit` if memory cannot hold the tensor.
     pub fn tensor(mut self, name: &str) -> Result<Self> {
         self.add(self.file.get(name)?)?;
         Ok(self)
     }
 
-    /// Adds a part of a tensor, given by a range for each dim, such as the part of one process of several. Whole rows,
-    /// and long parts of rows, are read alone. Shorter ones are read with the bytes between them.
+    /// Adds a part of a tensor, given by a range for each dim, for example the part of one process. Whole rows, and
+    /// long parts of rows, are read alone. Shorter parts are read together with the bytes between them.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl<'f> ReadPlanBuilder<'f> {
         Ok(self)
     }
 
-    /// Adds tensors of this file, such as those with some dtype.
+    /// Adds tensors of this file, for example all of one dtype.
     ///
     /// ```
     /// use tensorfile::{Dtype, File, Tensor, TensorMap, ten};
@@ -181,8 +181,8 @@ impl<'f> ReadPlanBuilder<'f> {
         self
     }
 
-    /// Calls a function with the bytes that were read of all, as often as [`OpenOptions::progress`] does, whose function
-    /// it replaces. The calls come from the threads that read, one at a time.
+    /// Calls a function with the bytes read so far and in total, as often as [`OpenOptions::progress`] does. It
+    /// replaces the function set there. The calls come from the threads that read, one at a time.
     ///
     /// [`OpenOptions::progress`]: super::OpenOptions::progress
     #[must_use]
@@ -195,7 +195,7 @@ impl<'f> ReadPlanBuilder<'f> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] if memory cannot have all of them, and [`ErrorKind::Unsupported`] if the alignment is 0.
+    /// [`ErrorKind::Limit`] if memory cannot hold all of them, and [`ErrorKind::Unsupported`] if the alignment is 0.
     pub fn finish(self) -> Result<ReadPlan<'f>> {
         let Self { file, pieces, align, progress } = self;
         if align == 0 {
@@ -255,12 +255,11 @@ impl<'f> ReadPlan<'f> {
         &self.pieces
     }
 
-    /// Returns the byte ranges that are read, in order and without overlaps. Offsets are from the start of the file; of
-    /// shards, from the start of the first one.
+    /// Returns the byte ranges to read, in order and without overlaps. Offsets count from the start of the file; in
+    /// shards, from the start of the first shard.
     ///
-    /// They include what is read between short runs. Headers of archive members, and what decoding reads after a part
-    /// of a compressed tensor, may come on top; a [source of ranges](crate::file::ReadRanges) may read more between
-    /// ranges.
+    /// They include bytes read between short runs. In addition, reading may need headers of archive members, and bytes
+    /// after a part of a compressed tensor. A [source of ranges](crate::file::ReadRanges) may read more between ranges.
     #[must_use]
     pub fn spans(&self) -> Vec<Range<u64>> {
         let mut ranges = Vec::new();
@@ -291,15 +290,15 @@ impl<'f> ReadPlan<'f> {
     /// [`set_max_threads`](crate::threads::set_max_threads). A [source of ranges](crate::file::ReadRanges) is asked for
     /// many ranges together.
     ///
-    /// Memory that begins at a multiple of 64 bytes is filled faster, in up to half the time on some processors. On Linux, 4
-    /// MiB and more of a tensor that are not in the page cache are read from the disk without it, in about two thirds of
-    /// the time, if they have the same place in a block of 4096 bytes in memory and in the file. Besides `memory`, this takes
-    /// at most 64 MiB. The bytes between pieces, and after them, stay as they are.
+    /// Align `memory` to 64 bytes: it is filled in up to half the time on some processors. On Linux, 4 MiB and more of
+    /// a tensor can bypass the page cache, if they are not in it, in about two thirds of the time. For this, they need
+    /// the same offset modulo 4096 in memory and in the file. Reading takes at most 64 MiB besides `memory`. Bytes
+    /// between and after the pieces stay as they are.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if `memory` is shorter than [`bytes`](Self::bytes); nothing is read then. As
-    /// [`FileTensor::read`] otherwise, and the bytes are undefined then.
+    /// [`ErrorKind::Unsupported`], before anything is read, if `memory` is shorter than [`bytes`](Self::bytes).
+    /// Otherwise as [`FileTensor::read`]; the bytes are then undefined.
     pub fn read_into(&self, memory: &mut [u8]) -> Result<()> {
         if memory.len() < self.bytes {
             let what = format!("read {} bytes into memory of {}", self.bytes, memory.len());
@@ -311,7 +310,7 @@ impl<'f> ReadPlan<'f> {
         self.finish(count)
     }
 
-    /// Reads each piece into memory of its own, such as arrays of another library. Otherwise as
+    /// Reads each piece into separate memory, such as arrays of another library. Everything else is as in
     /// [`read_into`](Self::read_into).
     ///
     /// ```
@@ -327,8 +326,8 @@ impl<'f> ReadPlan<'f> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if there are more or fewer buffers than pieces, or one is not as long as its piece;
-    /// nothing is read then. As [`read_into`](Self::read_into) otherwise.
+    /// [`ErrorKind::Unsupported`], before anything is read, if the numbers of buffers and pieces differ, or the length
+    /// of a buffer is not that of its piece. Otherwise as [`read_into`](Self::read_into).
     pub fn read_vectored(&self, buffers: Vec<&mut [u8]>) -> Result<()> {
         let unsupported = |what, instead: &str| ErrorKind::Unsupported { what, instead: instead.to_owned() };
         if buffers.len() != self.pieces.len() {
@@ -352,7 +351,7 @@ impl<'f> ReadPlan<'f> {
     /// use tensorfile::file::{PlanPiece, Slabs};
     /// use tensorfile::{File, Result, TensorMap, ten};
     ///
-    /// /// A buffer, and what was copied from it.
+    /// /// A buffer, and the bytes copied from it.
     /// struct Copies {
     ///     buffer: [u8; 128],
     ///     device: Vec<u8>,
@@ -442,19 +441,19 @@ impl<'f> ReadPlan<'f> {
 }
 
 impl<'f> PlanPiece<'f> {
-    /// Returns the name, or the position if the file has no name for the tensor.
+    /// Returns the name, or the position if the tensor has no name.
     #[must_use]
     pub fn name(&self) -> &'f str {
         self.tensor.name()
     }
 
-    /// Returns the tensor that it is, or a part of.
+    /// Returns the tensor to which the piece belongs.
     #[must_use]
     pub fn tensor(&self) -> FileTensor<'f> {
         self.tensor
     }
 
-    /// Returns dtype, shape and layout in memory.
+    /// Returns the dtype, shape and layout of the piece in memory.
     #[must_use]
     pub fn info(&self) -> &TensorInfo {
         self.piece.info()

@@ -16,8 +16,8 @@ pub struct ListedObject {
     pub bytes: u64,
 }
 
-/// Lists the objects in a folder of a store, such as `s3://BUCKET/FOLDER`, without those in its folders. There is one request
-/// for each thousand of them or more.
+/// Lists the objects in a folder of a store, such as `s3://BUCKET/FOLDER`, but not those in its subfolders. A request
+/// returns a thousand objects or more.
 ///
 /// ```no_run
 /// use tensorfile::file::list_objects;
@@ -28,7 +28,7 @@ pub struct ListedObject {
 ///
 /// # Errors
 ///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): it is not the URL of a store.
+/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the folder is not the URL of a store.
 /// - [`ErrorKind::FeatureOff`](crate::ErrorKind::FeatureOff): the Cargo feature `cloud` is off.
 /// - [`ErrorKind::Io`](crate::ErrorKind::Io): the store refuses or does not answer.
 pub fn list_objects(folder: &str) -> Result<Vec<ListedObject>> {

@@ -5,8 +5,8 @@ use crate::error::{Result, Short, Warning, WarningKind};
 use crate::tensor::TensorInfo;
 
 impl File {
-    /// Returns the oddities of the readable file, from its metadata and its index. They equal the warnings of
-    /// [`metadata`](Self::metadata), but the types of entries are not read for them. No payload is read.
+    /// Returns warnings about the file, from its metadata and its index. No payload is read. They equal the warnings of
+    /// [`metadata`](Self::metadata), but the types of entries are not read for them.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl File {
 }
 
 fn extension(file: &File) -> Option<Warning> {
-    // The path of shards leads to their index.
+    // The path of a checkpoint in shards is the path of its index.
     let named = file.misnamed_as().filter(|_| file.shards().is_empty())?;
     let text = format!("the file is {}, but its extension is that of {}", file.format().name, named.name);
     Some(Warning::new(WarningKind::Extension, text))
@@ -90,7 +90,7 @@ fn alignment(file: &File) -> Option<Warning> {
 }
 
 fn gap(file: &File) -> Option<Warning> {
-    /// More than a record header takes.
+    /// A number of bytes larger than any record header.
     const MAX_HEADER: u64 = 4096;
 
     let map = ByteMap::from_file(file);

@@ -1,4 +1,4 @@
-//! Reads only the headers of a stream: payloads are passed over and not kept.
+//! Reads only the headers of a stream. Payloads are skipped and not kept.
 
 use std::cell::Cell;
 use std::fmt;
@@ -48,7 +48,7 @@ impl Headers {
     /// Adds bytes read at `offset`, possibly a second time.
     fn add(&mut self, offset: u64, bytes: &[u8]) {
         match self.runs.last() {
-            // These bytes are known already.
+            // The bytes were added before.
             Some((start, _)) if offset < *start => {}
             Some((start, from)) if offset <= start + (self.bytes.len() - from) as u64 => {
                 let known = start + (self.bytes.len() - from) as u64 - offset;
@@ -80,7 +80,7 @@ fn passed_over(offset: u64) -> Error {
 pub struct HeaderStream<'r> {
     stream: Stream<Chain<Cursor<Vec<u8>>, &'r mut dyn Read>>,
     headers: Headers,
-    /// No tensor is known yet, so skipped bytes are part of the header and may be requested later.
+    /// Whether no tensor is known yet, so that skipped bytes are part of the header and may be requested later.
     is_in_header: &'r Cell<bool>,
     /// The longest payload to keep as a possible list of names.
     longest_kept: u64,
@@ -102,13 +102,13 @@ impl<'r> HeaderStream<'r> {
         Self { stream: Stream::new(Cursor::new(begin).chain(reader)), headers, is_in_header, longest_kept }
     }
 
-    /// Passes over the rest.
+    /// Skips the rest of the stream.
     pub(crate) fn finish(mut self) -> Result<Headers> {
         self.headers.file_len = self.stream.pass_rest()?;
         Ok(self.headers)
     }
 
-    /// Keeps the part of the header between what was read and `offset`.
+    /// Keeps the skipped part of the header before `offset`.
     fn keep_part(&mut self, offset: u64) -> Result<()> {
         let is_part = offset.checked_sub(self.headers.end()).is_some_and(|len| len <= LONGEST_PART);
         while is_part && self.is_in_header.get() && self.headers.end() < offset {

@@ -15,14 +15,14 @@ pub struct Mapping {
     file: MappedFile,
     len: u64,
     bytes: OnceLock<Option<sys::Bytes>>,
-    /// Another mapping, for other libraries. They may write to it, and a Rust slice must not change.
+    /// A second mapping, to be lent to other libraries. They may write to it, while a Rust slice must not change.
     lent: OnceLock<Option<Arc<sys::Private>>>,
 }
 
-/// Memory of a file that is lent to another library, as [`FileTensor::lend`](crate::file::FileTensor::lend) returns it.
+/// Memory of a file, lent to another library by [`FileTensor::lend`](crate::file::FileTensor::lend).
 ///
-/// It stays valid as long as this value or a clone of it. What the other library writes there stays in this process: the
-/// system copies a page when it is first changed.
+/// It stays valid as long as this value or a clone of it. If the other library writes to it, the change stays in this
+/// process: the system copies a page when it is first changed.
 #[derive(Debug, Clone)]
 pub struct LentBytes {
     mapping: Arc<sys::Private>,
@@ -124,10 +124,11 @@ mod sys {
 
     pub(super) type Private = memmap2::MmapRaw;
 
-    /// Maps a file of any length: memory is not reserved for the pages that may be changed.
+    /// Maps a file of any length. No memory is reserved for pages that may be changed.
     #[expect(unsafe_code, reason = "a file cannot be mapped without it")]
     pub(super) fn map_privately(file: &File, len: usize) -> Option<Private> {
-        // SAFETY: no reference to these bytes is ever made, so they may change at any time. Others have their address.
+        // SAFETY: we never make a reference to these bytes, so they may change at any time. Other libraries only get
+        // their address.
         let mapped = unsafe { memmap2::MmapOptions::new().len(len).no_reserve_swap().map_copy(file) };
         mapped.ok().map(Private::from)
     }
@@ -146,7 +147,7 @@ mod sys {
         None
     }
 
-    /// There is none.
+    /// Without the feature, there is no private mapping.
     #[derive(Debug)]
     pub(super) enum Private {}
 

@@ -1,11 +1,11 @@
-//! Values that are made once, where a process may be forked meanwhile.
+//! Values made once, safe even if the process forks meanwhile.
 
 use std::sync::OnceLock;
 
-/// Returns a value, made if it is not there.
+/// Returns the value of a cell, and makes it first if the cell is empty.
 ///
-/// The cell is not locked while the value is made, unlike by `get_or_init`: a process that `fork` makes at this moment
-/// would wait for a thread that it does not have. Of two values, one is dropped.
+/// Unlike `get_or_init`, this does not lock the cell while the value is made. A child forked at this moment would wait
+/// for a thread it does not have. If two threads make a value, one is dropped.
 pub(super) fn get_or_make<'c, T>(cell: &'c OnceLock<T>, make: &dyn Fn() -> T) -> &'c T {
     if cell.get().is_none() {
         let _ = cell.set(make());

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use super::lock::FileVersion;
 
-/// The most recently used files of a set. The rest are closed.
+/// A set of files, of which only the most recently used are open.
 #[derive(Debug, Default)]
 pub(crate) struct FilePool {
     state: Mutex<PoolState>,
@@ -36,7 +36,7 @@ impl FilePool {
         let number = state.added;
         state.added += 1;
         state.keep(number, Arc::new(file));
-        // The process may change its directory.
+        // The path must stay valid if the process changes its directory.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         PooledFile { pool: Arc::clone(self), number, path, version: FileVersion::new(Some(metadata)) }
     }
@@ -70,7 +70,7 @@ impl PooledFile {
         let mut state = match self.pool.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // Not waited for: the thread that has the lock may be one that a `fork` left behind.
+            // We do not wait for the lock: after a fork, the thread that holds it may not exist in this process.
             Err(TryLockError::WouldBlock) => return self.open_again().map(Arc::new),
         };
         if let Some(index) = state.open.iter().position(|(number, _)| *number == self.number) {
@@ -114,7 +114,7 @@ mod tests {
             .collect();
         for (number, file) in files.iter().enumerate().chain(files.iter().enumerate().rev()) {
             let mut text = String::new();
-            // Each was read to its end if it is still open.
+            // Each file that is still open was read to its end.
             let file = file.open().unwrap();
             let mut file = &*file;
             io::Seek::rewind(&mut file).unwrap();

@@ -18,15 +18,15 @@ pub struct FileReader<'f> {
     window_start: u64,
     /// The number of windows read.
     windows: u32,
-    /// Reads come from a disk, not from the system's memory.
+    /// Whether reads come from a disk, not from the system's memory.
     waits: bool,
     chunk: Vec<u8>,
-    /// Only an index is read, so most of the file is not needed.
+    /// Whether only an index is read, so that most of the file is not needed.
     is_index: bool,
-    /// Mapped bytes are copied, not read by calls of the system, which take longer for a few. The pages around them are
-    /// needed too.
+    /// Whether mapped bytes are copied. For a few bytes, this takes less time than a system call. It is set if the
+    /// pages around them are needed too.
     copies_mapped: bool,
-    /// The payloads that will be read of a source.
+    /// The announced payloads of a source.
     ahead: Ahead,
 }
 
@@ -69,8 +69,8 @@ impl<'f> FileReader<'f> {
     }
 
     /// Announces a payload that will be read, and what its checksum covers before it. A source is asked for it with the
-    /// ones announced after it. So is a file on disk, which several threads read, if the payload `is_taken_over` as memory
-    /// of its own.
+    /// ones announced after it. So is a file on disk, which several threads read, if the payload `is_taken_over` as
+    /// memory of its own.
     pub(crate) fn announce(
         &mut self,
         needed_from: u64,
@@ -85,24 +85,24 @@ impl<'f> FileReader<'f> {
         }
     }
 
-    /// A reader of an index. It reads what it is asked for, also from a mapped file: where a mapping is accessed, the
-    /// system reads megabytes from the disk.
+    /// Returns a reader of an index. It never accesses a mapping, because the system would then read megabytes from the
+    /// disk.
     pub(crate) fn with_index(storage: &'f FileStorage) -> Self {
         storage.will_be_read(AccessPattern::Scattered);
         Self { is_index: true, ..Self::new(storage) }
     }
 
-    /// A reader of a small part of a file, all of which is needed.
+    /// Returns a reader of a small part of a file, if all of the part is needed.
     pub(crate) fn with_part(storage: &'f FileStorage) -> Self {
         Self { copies_mapped: true, ..Self::new(storage) }
     }
 
-    /// A reader of an index that was read before, for its metadata. A source of ranges has kept it.
+    /// Returns a reader for the metadata in an index that was read before. A source of ranges has kept the index.
     pub(crate) fn with_metadata(storage: &'f FileStorage) -> Self {
         Self { is_index: storage.source().is_some(), ..Self::new(storage) }
     }
 
-    /// Returns the size of the window at `offset`. Consecutive windows grow.
+    /// Returns the size of the window at `offset`. Each consecutive window is larger.
     fn next_window(&self, offset: u64) -> usize {
         if self.windows == 0 && self.is_index {
             return FIRST_WINDOW;

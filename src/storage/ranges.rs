@@ -1,13 +1,13 @@
-//! Storages that anybody can implement: bytes read by ranges.
+//! The trait for your own storage: bytes read by ranges.
 
 use std::borrow::Cow;
 use std::io;
 
-/// Bytes that are read by ranges, from several threads at once: an object on a server, a cache, an encrypted file, a
-/// value in a database.
+/// Bytes that are read by ranges, from several threads at once. Implement it for an object on a server, a cache, an
+/// encrypted file, or a value in a database.
 ///
-/// [`OpenOptions::open_ranges`](crate::OpenOptions::open_ranges) opens a file of any format in it. Reading a tensor asks
-/// for its bytes, and reading several asks for them together, so that a slow source can fetch them at once.
+/// Then open a file of any format in it with [`OpenOptions::open_ranges`](crate::OpenOptions::open_ranges). Reading a
+/// tensor asks for its bytes. Reading several asks for them together, so that a slow source can fetch them at once.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -43,28 +43,28 @@ use std::io;
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 ///
-/// A [`tensorfile::Error`](crate::Error) inside an [`io::Error`] reaches the caller as it is.
+/// If you return a [`tensorfile::Error`](crate::Error) inside an [`io::Error`], the caller gets it unchanged.
 #[expect(clippy::len_without_is_empty, reason = "an empty file is no file of tensors")]
 pub trait ReadRanges: Send + Sync {
-    /// Returns the length in bytes. It is asked for once, when the file is opened.
+    /// Returns the length in bytes. It is called once, when the file is opened.
     ///
     /// # Errors
     ///
-    /// Those of the source.
+    /// Errors of the source.
     fn len(&self) -> io::Result<u64>;
 
     /// Fills `bytes` from `offset` on. The range lies within the [length](Self::len).
     ///
     /// # Errors
     ///
-    /// Those of the source. [`io::ErrorKind::UnexpectedEof`] if the bytes are not there anymore.
+    /// Errors of the source. [`io::ErrorKind::UnexpectedEof`] if the bytes are not there anymore.
     fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()>;
 
-    /// Fills several ranges, each given by its offset. They lie within the [length](Self::len) and do not overlap; their
-    /// order is that of the offsets.
+    /// Fills several ranges, each given by its offset. They lie within the [length](Self::len), do not overlap, and are
+    /// sorted by offset.
     ///
-    /// By default they are read one after the other. A source with a long way to its bytes reads them at once, and near
-    /// ones with one request.
+    /// By default, they are read one after the other. If your source answers slowly, read them at once, and neighbours
+    /// with one request.
     ///
     /// # Errors
     ///
@@ -73,30 +73,31 @@ pub trait ReadRanges: Send + Sync {
         ranges.iter_mut().try_for_each(|(offset, bytes)| self.read_at(*offset, bytes))
     }
 
-    /// Fills a few bytes of an index: other reads of this kind follow, mostly near. A source that reads ahead and keeps what
-    /// it read does so here, while the other functions read what is asked for. `None`, the default, means that it does not,
-    /// and more bytes than needed are asked for with [`read_at`](Self::read_at).
+    /// Fills a few bytes of an index. More such reads follow, mostly near. If your source can read ahead and keep
+    /// bytes, do so here; the other methods should read only the bytes asked for. With `None`, the default, the library
+    /// reads ahead with [`read_at`](Self::read_at) instead.
     fn read_index_at(&self, _offset: u64, _bytes: &mut [u8]) -> Option<io::Result<()>> {
         None
     }
 
     /// Hints that a few bytes at each of these offsets will be read next, such as the headers of tensors. The offsets
-    /// come from the file and may be wrong. No offsets mean that the index is read. By default, nothing happens.
+    /// come from the file and may be wrong. An empty list means that the index has been read. By default, nothing
+    /// happens.
     fn will_read(&self, _offsets: &[u64]) {}
 
-    /// Returns whether bytes pass in order, so that reading backwards takes as long as reading all of them again. By default, they
-    /// do not.
+    /// Returns whether bytes only pass in order, so that reading backwards means reading all of them again. Default:
+    /// `false`.
     fn is_sequential(&self) -> bool {
         false
     }
 
-    /// Returns text that is equal for two sources only if their bytes are, such as a digest. It is not shown. By default,
-    /// there is none.
+    /// Returns text that is equal for two sources only if their bytes are equal, such as a digest. It is never shown.
+    /// Default: `None`.
     fn identity(&self) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// Returns the name for messages, without secrets, such as a URL without its query. Its extension decides between
-    /// formats if the content does not. It may be empty.
+    /// Returns the name for messages, without secrets, such as a URL without its query. The extension decides the
+    /// format if the content does not. The name may be empty.
     fn name(&self) -> Cow<'_, str>;
 }

@@ -17,7 +17,7 @@ impl Rest {
         Self { blocks: VecDeque::new(), start, len: 0 }
     }
 
-    /// Holds the next bytes. Fails if memory runs out.
+    /// Holds the next bytes, or fails if memory runs out.
     pub(super) fn push(&mut self, mut bytes: &[u8]) -> Result<(), TryReserveError> {
         while !bytes.is_empty() {
             if self.blocks.back().is_none_or(|block| block.len() == BLOCK) {

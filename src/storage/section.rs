@@ -1,11 +1,11 @@
-//! A part of a file, read as a file of its own.
+//! A part of a file, read like a whole file.
 
 use std::ops::Range;
 
 use super::{ReadAt, Storage};
 use crate::error::{Error, ErrorKind, Result};
 
-/// A range of a file. Offsets, also those of errors, count from its start.
+/// A range of a file. All offsets count from its start, in errors too.
 pub(crate) struct Section<'a> {
     file: &'a mut dyn ReadAt,
     range: Range<u64>,
@@ -61,7 +61,7 @@ impl ReadAt for Section<'_> {
 
 impl<'de> Storage<'de> for Section<'_> {
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
-        /// An index has few long ranges.
+        /// Short chunks are enough, because an index has few long ranges.
         const CHUNK: usize = 64 << 10;
 
         let offset = range.start;

@@ -18,7 +18,7 @@ pub(crate) struct FileSet {
 }
 
 impl FileSet {
-    /// Creates a set of no files, in the folder of `path`. What killed processes left for the same path is removed.
+    /// Creates an empty set in the folder of `path`, and removes leftovers of killed processes for the same path.
     pub(crate) fn new(path: &Path, durability: Durability) -> Result<Self> {
         let folder = Folder::create(path).map_err(|error| named(path, creation_failed(error)))?;
         Ok(Self { path: path.to_owned(), folder, count: 0, durability })
@@ -68,7 +68,7 @@ impl FileSet {
 
 /// The right to change the files of a path, held by one process or thread at a time.
 ///
-/// Nobody waits if files cannot be locked.
+/// If files cannot be locked, nobody waits.
 pub(crate) struct Turn {
     _file: Option<Temporary>,
 }

@@ -8,11 +8,11 @@ use crate::error::Error;
 use crate::tensor::checked_io::write_all;
 use crate::tensor::try_zeros;
 
-/// The largest length of a block. Two are held.
+/// The largest length of a block. Two blocks are held at a time.
 const BLOCK: usize = 32 << 20;
 
-/// Reads a source as a stream: longer ranges in blocks, the next of them while one is passed on, and more than what was
-/// asked for if reading goes on where it ended.
+/// Reads a source as a stream. Long ranges are read in blocks, the next one while one is passed on. If reading
+/// continues where it ended, more is read ahead.
 #[derive(Debug, Default)]
 pub(super) struct SourceStream {
     /// A block of the source, and its offset.
@@ -31,7 +31,7 @@ impl SourceStream {
     /// The length of the first block read ahead.
     const FIRST: usize = 1 << 20;
 
-    /// The length of a part of a block, several of which are read at once.
+    /// The length of a part of a block. Several parts are read at once.
     const PART: usize = 8 << 20;
 
     /// Writes a range to `out`. It is within the source, of `source_len` bytes.

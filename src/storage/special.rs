@@ -10,7 +10,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     check_regular(&path.metadata()?)?;
     let mut options = OpenOptions::new();
     options.read(true);
-    // A pipe may have taken the place of the file in the meantime. It does not block either.
+    // A pipe may have taken the place of the file in the meantime. With this flag, opening it does not block.
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, non_blocking());
     let file = options.open(path)?;
@@ -27,7 +27,7 @@ pub(super) fn non_blocking() -> i32 {
     (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed()
 }
 
-/// Fails if a file is not a regular one.
+/// Fails if a file is not a regular file.
 fn check_regular(metadata: &Metadata) -> io::Result<()> {
     match metadata {
         metadata if metadata.is_file() => Ok(()),

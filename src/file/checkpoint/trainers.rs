@@ -1,4 +1,4 @@
-//! Folders of trainers that are no checkpoint themselves: where in them the model is.
+//! Finds the model in a trainer's folder that is not itself a checkpoint.
 //!
 //! ```text
 //! DeepSpeed     latest: global_step5             global_step5/mp_rank_00_model_states.pt, zero_pp_rank_*_model_states.pt
@@ -7,7 +7,7 @@
 //! NeMo          weights/.metadata                context/
 //! ```
 //!
-//! Nothing is opened instead of such a folder, as it may be one of several: the error names what to open.
+//! The model is not opened instead of the folder, because there may be several. The error names the one to open.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use super::directory::{file_names, is_checkpoint};
 use crate::format::{is_training_state, may_have_tensors};
 
-/// Where the model of a folder is.
+/// The place of the model in a folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::file) struct ModelPlace {
-    /// The software, if its files tell.
+    /// The software, if its files identify it.
     pub(in crate::file) trainer: Option<&'static str>,
-    /// A file or a folder, from the folder on. `None` if no file has whole tensors.
+    /// A file or a folder, relative to the searched folder. `None` if no file has whole tensors.
     pub(in crate::file) path: Option<PathBuf>,
-    /// The number of other files that have other parts of the model.
+    /// The number of other files with parts of the model.
     pub(in crate::file) others: usize,
-    /// What else there is to know.
+    /// Advice for the message.
     pub(in crate::file) hint: Option<String>,
 }
 
@@ -36,13 +36,13 @@ impl ModelPlace {
     }
 
     fn within(self, folder: &Path) -> Self {
-        // Joining nothing would end in a slash.
+        // Joining an empty path would append a slash.
         let join = |path: PathBuf| if path.as_os_str().is_empty() { folder.to_owned() } else { folder.join(path) };
         Self { path: self.path.map(join), ..self }
     }
 }
 
-/// The end of names in DeepSpeed: the files of the model, and those of the optimizer.
+/// The ends of DeepSpeed's file names: files of the model, and files of the optimizer.
 const MODEL_STATES: &str = "model_states.pt";
 const OPTIMIZER_STATES: &str = "_optim_states.pt";
 
@@ -53,12 +53,12 @@ const MODELS: [(&str, Option<&str>); 3] =
 const DEEPSPEED: &str = "DeepSpeed";
 const MEGATRON: &str = "Megatron";
 
-/// The names of folders that have a model, before all others.
+/// The names of folders to look in first, because they usually have the model.
 const FOLDERS: [&str; 6] = ["weights", "model", "pytorch_model", "pytorch_model_fsdp_0", "mp_rank_00", "actor"];
 
-/// Finds the model in a folder that is no checkpoint.
+/// Finds the model in a folder that is not a checkpoint.
 pub(in crate::file) fn find_model(folder: &Path) -> Option<ModelPlace> {
-    /// The most folders in one another, and the most that are looked at.
+    /// The largest depth of folders, and the most folders to look at.
     const DEPTH: usize = 3;
     const MOST: usize = 200;
 
@@ -108,7 +108,7 @@ fn find_within(folder: &Path, depth: usize, left: &mut usize) -> Option<ModelPla
     })
 }
 
-/// Counts the folders of the other processes, each of which has a part of the model in Megatron.
+/// Counts the folders of the other processes. In Megatron, each has a part of the model.
 fn with_other_ranks(found: ModelPlace, name: &str, folders: &[&str], folder: &Path) -> ModelPlace {
     let Some(path) = found.path.as_ref().filter(|_| name.starts_with("mp_rank_")) else { return found };
     let is_rank = |other: &&&str| **other != name && other.starts_with("mp_rank_");
@@ -123,7 +123,7 @@ fn deepspeed(folder: &Path, names: &[&str]) -> Option<ModelPlace> {
     let script = "zero_to_fp32.py";
     let is_script_here = has(folder, script) || folder.parent().is_some_and(|parent| has(parent, script));
     let script = if is_script_here { format!("`{script}` there") } else { format!("`{script}` of DeepSpeed") };
-    // Stages of a pipeline have their layers in files of their own.
+    // Each stage of a pipeline has its layers in separate files.
     let whole = |begin: &str| models.iter().copied().filter(|name| name.starts_with(begin)).collect::<Vec<_>>();
     let mut files = whole("layer_");
     if files.is_empty() {
@@ -145,7 +145,7 @@ fn deepspeed(folder: &Path, names: &[&str]) -> Option<ModelPlace> {
     Some(ModelPlace { trainer: Some(DEEPSPEED), others: others.len(), hint, ..ModelPlace::at(first.into()) })
 }
 
-/// Returns the folder of the last step, and the software, as a file in the folder of a run says.
+/// Returns the folder of the last step and the software, as stated by a file in the folder of a run.
 fn latest(folder: &Path) -> Option<(String, &'static str)> {
     let read = |name: &str| {
         let mut text = String::new();
@@ -162,7 +162,7 @@ fn latest(folder: &Path) -> Option<(String, &'static str)> {
     ["latest", "latest_universal"].into_iter().find_map(read).map(|name| (name, DEEPSPEED))
 }
 
-/// Returns the last number in a name, which is that of a step mostly.
+/// Returns the last number in a name, which is usually the step.
 fn last_number(name: &str) -> Option<u64> {
     let end = name.rfind(|letter: char| letter.is_ascii_digit())? + 1;
     let before = name[..end].trim_end_matches(|letter: char| letter.is_ascii_digit());

@@ -147,7 +147,7 @@ pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors, s
 pub(in crate::file) struct Saving<'a> {
     pub(in crate::file) durability: Durability,
     pub(in crate::file) progress: Option<&'a Listener>,
-    /// A file at the path itself stays. It hides the shards from whoever opens the path.
+    /// Whether a file at the path itself stays. It would be opened instead of the shards.
     pub(in crate::file) keeps_single: bool,
 }
 
@@ -174,7 +174,7 @@ pub(in crate::file) fn remove_left(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Finishes saves killed while placing their shards. The caller holds the turn.
+/// Finishes saves that were killed while they placed their shards. The caller must hold the turn.
 fn finish_left(path: &Path) {
     finish_left_sets(path, &mut |Journal { placed, replaced }| {
         let Ok(OldSet { names, is_unknown: false }) = OldSet::read(path) else { return };
@@ -191,7 +191,7 @@ fn finish_left(path: &Path) {
             left.extend(replaced.iter().filter(|name| is_shard_name(path, name) || is_finished && is_single(name)));
         }
         for name in left.into_iter().filter(|name| !is_named(name)) {
-            // What cannot be removed is in nobody's way.
+            // A file that cannot be removed does no harm.
             let _ = fs::remove_file(path.with_file_name(name));
         }
     });
@@ -545,7 +545,7 @@ mod tests {
                     let [now, later] = states;
                     let path = now.path().join(&name);
                     let place = now.path().to_owned();
-                    // What the process did until it was killed.
+                    // The steps of the process until it was killed.
                     crate::storage::failpoint::set(Box::new(move |_| {
                         empty(&place);
                         copy(later.path(), &place);
