@@ -53,7 +53,7 @@ use crate::tensor::{Element, Tensor, TensorView};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A file implements [`Tensors`], so [`save`] converts it.
+/// A file implements [`Tensors`], so [`save`](super::save()) converts it.
 pub struct File {
     /// The path, or the name of a source of ranges.
     pub(super) location: Option<PathBuf>,
@@ -90,8 +90,8 @@ impl File {
     /// positions. See [`OpenOptions`] for more.
     ///
     /// A mapped file must not change while it is open. If another program truncates it, reading past the new end kills
-    /// the process (`SIGBUS`). [`save`] never does so, because it replaces files. If other programs may, open the file
-    /// with [`Backend::Positioned`]: reading is an error then.
+    /// the process (`SIGBUS`). [`save`](super::save()) never does so, because it replaces files. If other programs may, open the file
+    /// with [`Backend::Positioned`](super::Backend::Positioned): reading is an error then.
     ///
     /// With the feature `safetensors`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
     /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
@@ -178,14 +178,14 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the opened path; `None` for bytes in memory and for a [source of ranges](ReadRanges). For a directory, it
+    /// Returns the opened path; `None` for bytes in memory and for a [source of ranges](super::ReadRanges). For a directory, it
     /// is the path of the file inside that stands for all.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.location.as_deref().filter(|_| self.has_path)
     }
 
-    /// Returns the place of the file for messages: its path, or the [name](ReadRanges::name) of its source; `None` for
+    /// Returns the place of the file for messages: its path, or the [name](super::ReadRanges::name) of its source; `None` for
     /// bytes in memory.
     #[must_use]
     pub fn location(&self) -> Option<Cow<'_, str>> {
@@ -199,7 +199,7 @@ impl File {
         self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
     }
 
-    /// Returns whether the file comes from a server without [ranges](ReadRanges::is_sequential). Its bytes pass in order: the first
+    /// Returns whether the file comes from a server without [ranges](super::ReadRanges::is_sequential). Its bytes pass in order: the first
     /// read backwards asks for it again, and holds it in memory up to a [limit](crate::Limits::held).
     #[must_use]
     pub fn is_sequential(&self) -> bool {
@@ -504,7 +504,7 @@ impl File {
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
     /// The index is compared with `T` first, before any payload is read. If all payloads together have up to 16 MiB, are
-    /// not in a [source of ranges](ReadRanges), and no progress is reported, this happens only after the first mismatch.
+    /// not in a [source of ranges](super::ReadRanges), and no progress is reported, this happens only after the first mismatch.
     ///
     /// ```
     /// use std::collections::BTreeMap;
