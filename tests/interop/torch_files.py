@@ -3,7 +3,7 @@
     python torch_files.py FOLDER COUNT SEED
 
 Each line of `FOLDER/expected.jsonl` is a file: its tensors by name, with dtype, shape, and elements in row-major order,
-little-endian, in hexadecimal; its metadata as `print` shows the values; and the classes of what is left out.
+little-endian, in hexadecimal; the texts of its metadata; and the classes of what is left out.
 A tensor without elements here is listed under a dtype that is not known.
 """
 
@@ -21,6 +21,9 @@ import warnings
 
 import numpy
 import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "fixtures" / "pytorch"))
+from metadata_text import text
 
 warnings.simplefilter("ignore")
 
@@ -232,8 +235,8 @@ class Maker:
 
 
 class Flat:
-    def __init__(self):
-        self.tensors, self.metadata = {}, {}
+    def __init__(self, protocol=2):
+        self.tensors, self.metadata, self.protocol = {}, {}, protocol
         self.unknown = set()
 
     def tensor(self, path, tensor):
@@ -267,7 +270,7 @@ class Flat:
             self.tensor(f"{path}.{part}" if path else part, value)
 
     def visit(self, value, path, in_object=False):
-        join = lambda name: f"{path}.{name}" if path else str(name)
+        join = lambda name: f"{path}.{text(name)}" if path else text(name)
         if isinstance(value, torch.Tensor):
             self.tensor(path, value)
         elif isinstance(value, numpy.ndarray) and value.dtype.name in NUMPY:
@@ -298,12 +301,12 @@ class Flat:
                 for at, item in enumerate(value):
                     self.visit(item, join(at), in_object)
             else:
-                self.metadata[path or "0"] = str(value)
+                self.metadata[path or "0"] = text(value, protocol=self.protocol)
         elif isinstance(value, numpy.random.RandomState):
             # The state of it is an array among its arguments. Its name is not fixed.
             self.unknown.add(path)
         elif is_scalar(value) and not in_object:
-            self.metadata[path or "0"] = str(value)
+            self.metadata[path or "0"] = text(value, protocol=self.protocol)
 
 
 def is_scalar(value):
@@ -332,7 +335,7 @@ def main():
             except Exception as error:  # PyTorch cannot save or load this.
                 print(f"{name}: {type(error).__name__}: {str(error)[:100]}", file=sys.stderr)
                 continue
-            flat = Flat()
+            flat = Flat(options["pickle_protocol"])
             flat.visit(loaded, "")
             line = {"file": name, "tensors": flat.tensors, "metadata": flat.metadata, "unknown": sorted(flat.unknown)}
             out.write(json.dumps(line) + "\n")

@@ -3,9 +3,9 @@
     python torch_folders.py FOLDER [--old]
 
 Each line of `FOLDER/expected.jsonl` is a folder: its tensors by name, with dtype, shape, and elements in row-major order,
-little-endian, in hexadecimal, as `dcp_to_torch_save` has them; its metadata as `print` shows the values; and the names of the
-values that are opaque. The processes talk to each other by gloo on the loopback interface. `--old` is for PyTorch 1.13, which
-has these functions under another name, and no `dcp_to_torch_save`: the values are those that were saved.
+little-endian, in hexadecimal, as `dcp_to_torch_save` has them; the texts of its metadata; and the names of the values that
+are opaque. The processes talk to each other by gloo on the loopback interface. `--old` is for PyTorch 1.13, which has these
+functions under another name, and no `dcp_to_torch_save`: the values are those that were saved.
 """
 
 import argparse
@@ -18,6 +18,9 @@ import warnings
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as processes
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "fixtures" / "pytorch"))
+from metadata_text import text
 
 warnings.simplefilter("ignore")
 
@@ -153,7 +156,7 @@ def describe(values):
             for i, inner in enumerate(value):
                 visit(f"{name}.{i}", inner)
         elif is_scalar(value) or isinstance(value, (list, tuple)):
-            metadata[name] = str(value)
+            metadata[name] = text(value)
         else:
             opaque.append(name)
 

@@ -1,21 +1,18 @@
 //! Finds the tensors of a checkpoint in the containers of its pickle, and makes metadata of what else is there.
 
-use std::cell::RefCell;
-use std::fmt::Write as _;
-
 use hashbrown::{HashMap, HashSet};
 use indexmap::IndexMap;
 
-use super::header::{Function, TensorKind, numpy_dtype};
-use super::python;
+use super::header::{Function, TensorKind};
+use super::json;
 use super::storages::{FoundTensor, Storages, TensorFinder};
 use super::tree::{Holder, HolderPlace, Places, Root, tree};
-use super::value::{ByteString, Extra, Heap, HeapSpan, PickleValue, PickledObject, UnreadTensor};
+use super::value::{Extra, Heap, PickleValue, PickledObject, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
 use crate::model::ValueNode;
 use crate::read::Index;
-use crate::tensor::{Dtype, UnknownDtype};
+use crate::tensor::UnknownDtype;
 
 /// The contents of a checkpoint.
 #[derive(Debug, Default)]
@@ -119,12 +116,6 @@ impl CheckpointCollector<'_> {
     /// The longest name in bytes.
     const LONGEST: usize = u16::MAX as usize;
 
-    /// The longest text of an entry of metadata in bytes. Longer ones are left out.
-    const LONGEST_TEXT: usize = 64 << 10;
-
-    /// The maximum depth of containers printed as one text.
-    const TEXT_DEPTH: usize = 8;
-
     /// The most warnings.
     const WARNINGS: usize = 16;
 
@@ -191,7 +182,7 @@ impl CheckpointCollector<'_> {
                 self.leave_out(heap.global_name(index), Left::Nothing)
             }
             PickleValue::StorageType(tag) => self.leave_out(&format!("torch.{}", tag.storage), Left::Nothing),
-            PickleValue::NumpyScalar(index) if self.numpy_scalar(index, false).is_none() => {
+            PickleValue::NumpyScalar(index) if !json::is_number(index, heap) => {
                 self.leave_out("numpy.generic", Left::Nothing)
             }
             _ => self.entry(value),
@@ -243,28 +234,12 @@ impl CheckpointCollector<'_> {
             match pair[0] {
                 PickleValue::Text(span) => self.within(heap.text(span), pair[1])?,
                 key => {
-                    let name = self.key_text(key)?;
+                    let name = self.text(key)?;
                     self.within(&name, pair[1])?;
                 }
             }
         }
         Ok(())
-    }
-
-    /// Returns the text of a key other than a UTF-8 string. Lone surrogates are written as escapes.
-    fn key_text(&mut self, key: PickleValue) -> Result<String> {
-        let mut text = String::new();
-        match key {
-            PickleValue::Surrogates(span) => {
-                self.steps(span.len as usize / 16)?;
-                let shown = RefCell::new(text);
-                let surrogate = &mut |unit| shown.borrow_mut().push_str(&format!("\\u{unit:04x}"));
-                self.heap.each_part(span, &mut |part| shown.borrow_mut().push_str(part), surrogate);
-                text = shown.into_inner();
-            }
-            _ => self.write(key, &mut text, 0)?,
-        }
-        Ok(text)
     }
 
     /// Returns the positions of pairs in a dict replaced by a later pair with the same key.
@@ -315,7 +290,7 @@ impl CheckpointCollector<'_> {
                 }
                 PickleValue::Text(span) => self.within(heap.text(span), pair[1])?,
                 key => {
-                    let name = self.key_text(key)?;
+                    let name = self.text(key)?;
                     self.within(&name, pair[1])?;
                 }
             }
@@ -504,7 +479,7 @@ impl CheckpointCollector<'_> {
                 | PickleValue::StorageType(_)
                 | PickleValue::Object(_) => true,
                 PickleValue::Global(_) => self.heap.function(*value) != Some(Function::Constant),
-                PickleValue::NumpyScalar(index) => self.numpy_scalar(index, true).is_none(),
+                PickleValue::NumpyScalar(index) => !json::is_number(index, self.heap),
                 _ => false,
             };
             !is_left_out && value.container().is_none()
@@ -546,33 +521,22 @@ impl CheckpointCollector<'_> {
         error.into().in_tensor(self.name())
     }
 
-    /// Adds an entry of metadata, as `print` of Python shows the value.
-    fn entry(&mut self, value: PickleValue) -> Result<()> {
-        let mut text = String::new();
-        match value {
-            PickleValue::Text(span) => {
-                let whole = self.heap.text(span);
-                text.push_str(&whole[..cut(whole, Self::LONGEST_TEXT + 4)]);
-                self.steps(text.len() / 64)?;
-            }
-            PickleValue::Surrogates(_) => text = self.key_text(value)?,
-            PickleValue::Device(index) => {
-                let heap = self.heap;
-                for (number, value) in heap.values(index).iter().enumerate() {
-                    text.push_str(if number > 0 { ":" } else { "" });
-                    match *value {
-                        PickleValue::Text(span) => text.push_str(heap.text(span)),
-                        value => self.write(value, &mut text, 0)?,
-                    }
-                }
-            }
-            PickleValue::NumpyScalar(index) => text = self.numpy_scalar(index, false).unwrap_or_default(),
-            _ => self.write(value, &mut text, 0)?,
+    /// Returns a value as text, and counts the time for it. Shared values are printed once for each name.
+    fn text(&mut self, value: PickleValue) -> Result<String> {
+        if let PickleValue::Long(span) = value {
+            self.steps(span.len as usize)?;
         }
-        if text.len() > Self::LONGEST_TEXT {
+        let text = json::text(value, self.heap);
+        self.steps(text.len() / 16)?;
+        Ok(text)
+    }
+
+    fn entry(&mut self, value: PickleValue) -> Result<()> {
+        let text = self.text(value)?;
+        if text.len() > json::LONGEST {
             if self.contents.warnings.len() < Self::WARNINGS {
                 let name = self.name();
-                let (short, most) = (Short(&name), Self::LONGEST_TEXT);
+                let (short, most) = (Short(&name), json::LONGEST);
                 let text = format!("`{short}` is left out, as its text has over {most} bytes");
                 self.contents.warnings.push(Warning::new(WarningKind::LeftOut, text).in_tensor(name));
             }
@@ -589,173 +553,4 @@ impl CheckpointCollector<'_> {
         }
         Ok(())
     }
-
-    /// Appends a value as Python's `repr`, truncated if it is too long.
-    fn write(&mut self, value: PickleValue, text: &mut String, depth: usize) -> Result<()> {
-        let (heap, before) = (self.heap, text.len());
-        let written = match value {
-            PickleValue::None | PickleValue::Unnamed => write!(text, "None"),
-            PickleValue::Bool(value) => write!(text, "{}", if value { "True" } else { "False" }),
-            PickleValue::Int(value) => write!(text, "{value}"),
-            PickleValue::Float(value) => write!(text, "{}", python::float(value)),
-            PickleValue::Long(span) => {
-                let bytes = heap.bytes(span);
-                // The time for the digits.
-                self.steps(bytes.len())?;
-                write!(text, "{}", python::long(bytes))
-            }
-            PickleValue::Digits(span) => {
-                let digits = heap.text(span);
-                write!(text, "{}", &digits[..digits.len().min(Self::LONGEST_TEXT + 1)])
-            }
-            PickleValue::Complex(index) => match *heap.values(index) {
-                [PickleValue::Float(re), PickleValue::Float(im)] => write!(text, "{}", python::complex(re, im)),
-                _ => Ok(()),
-            },
-            PickleValue::Text(span) => {
-                let whole = heap.text(span);
-                python::write_string(&whole[..cut(whole, Self::LONGEST_TEXT + 4)], text);
-                Ok(())
-            }
-            PickleValue::Surrogates(span) => {
-                let bytes = heap.bytes(span);
-                let quote = python::quote(bytes.contains(&b'\''), bytes.contains(&b'"'));
-                let shown = RefCell::new(quote.to_string());
-                heap.each_part(
-                    span,
-                    &mut |part| python::write_characters(part, quote, &mut shown.borrow_mut()),
-                    &mut |unit| shown.borrow_mut().push_str(&format!("\\u{unit:04x}")),
-                );
-                text.push_str(&shown.into_inner());
-                text.push(quote);
-                Ok(())
-            }
-            PickleValue::Bytes(bytes) => {
-                text.push_str(if bytes.is_bytearray { "bytearray(" } else { "" });
-                let len = (bytes.span.len as usize).min(2 * Self::LONGEST_TEXT + 8);
-                let part = if bytes.is_latin_1 { cut(heap.text(bytes.span), len) } else { len };
-                let span = HeapSpan { len: u32::try_from(part).unwrap_or(u32::MAX), ..bytes.span };
-                python::write_bytes(&heap.decoded(ByteString { span, ..bytes }), bytes.is_bytearray, text);
-                text.push_str(if bytes.is_bytearray { ")" } else { "" });
-                Ok(())
-            }
-            PickleValue::Dtype(tag) => write!(text, "torch.{}", tag.name),
-            PickleValue::StorageType(tag) => write!(text, "<class 'torch.{}'>", tag.storage),
-            PickleValue::Layout(layout) => write!(text, "torch.{layout}"),
-            PickleValue::Global(index) => write!(text, "{}", heap.global_name(index)),
-            PickleValue::Object(index) => write!(text, "<{}>", heap.global_name(heap.objects[index as usize].class)),
-            PickleValue::NumpyDtype(index) => {
-                let dtype = heap.dtypes[index as usize];
-                let order = if dtype.is_big_endian { ">" } else { "" };
-                write!(text, "dtype('{order}{}')", heap.text(dtype.name))
-            }
-            PickleValue::NumpyScalar(index) => {
-                text.push_str(&self.numpy_scalar(index, true).unwrap_or_else(|| "<numpy.generic>".to_owned()));
-                Ok(())
-            }
-            PickleValue::Device(index) => {
-                text.push_str("device(type=");
-                for (number, value) in heap.values(index).iter().enumerate() {
-                    text.push_str(if number > 0 { ", index=" } else { "" });
-                    self.write(*value, text, depth + 1)?;
-                }
-                text.push(')');
-                Ok(())
-            }
-            PickleValue::Tuple(index)
-            | PickleValue::Size(index)
-            | PickleValue::List(index)
-            | PickleValue::Set(index)
-            | PickleValue::FrozenSet(index)
-                if depth < Self::TEXT_DEPTH =>
-            {
-                self.write_container(value, index, text, depth)?;
-                Ok(())
-            }
-            _ => write!(text, "<{}>", value.kind()),
-        };
-        written.expect("a String can be written to");
-        // Shared values are printed once for each name.
-        self.steps(text.len().saturating_sub(before) / 64)
-    }
-
-    /// Appends a container as Python prints it, truncated if it is too long.
-    fn write_container(&mut self, container: PickleValue, index: u32, text: &mut String, depth: usize) -> Result<()> {
-        let values = self.heap.values(index);
-        let [open, close] = match container {
-            PickleValue::Tuple(_) if values.len() == 1 => ["(", ",)"],
-            PickleValue::Tuple(_) => ["(", ")"],
-            PickleValue::Size(_) => ["torch.Size([", "])"],
-            PickleValue::List(_) => ["[", "]"],
-            PickleValue::FrozenSet(_) if values.is_empty() => ["frozenset(", ")"],
-            PickleValue::FrozenSet(_) => ["frozenset({", "})"],
-            _ if values.is_empty() => ["set(", ")"],
-            _ => ["{", "}"],
-        };
-        text.push_str(open);
-        for (index, value) in values.iter().enumerate() {
-            text.push_str(if index > 0 { ", " } else { "" });
-            self.steps(1)?;
-            self.write(*value, text, depth + 1)?;
-            if text.len() > Self::LONGEST_TEXT {
-                break;
-            }
-        }
-        text.push_str(close);
-        Ok(())
-    }
-
-    /// Returns a scalar of numpy as Python prints it, alone or in a container. `None` if it is not a number or a bool.
-    fn numpy_scalar(&self, index: u32, is_in_container: bool) -> Option<String> {
-        const LONGEST: u32 = 32;
-        let scalar = self.heap.scalars[index as usize];
-        let dtype = self.heap.dtypes[scalar.dtype as usize];
-        let known = numpy_dtype(self.heap.text(dtype.name)).filter(|_| !dtype.is_structured)?;
-        if scalar.bytes.span.len > LONGEST {
-            return None;
-        }
-        let mut bytes = self.heap.decoded(scalar.bytes);
-        if bytes.len() != known.block_bytes() {
-            return None;
-        }
-        if dtype.is_big_endian {
-            let size = known.unit_bytes().max(1);
-            bytes.chunks_mut(size).for_each(<[u8]>::reverse);
-        }
-        let mut padded = [0; 16];
-        padded[..bytes.len()].copy_from_slice(&bytes);
-        let unsigned = u128::from_le_bytes(padded);
-        let bits = 128 - 8 * bytes.len();
-        let signed = (unsigned << bits).cast_signed() >> bits;
-        let f32_at =
-            |index: usize| f32::from_le_bytes(bytes[index..index + 4].try_into().expect("it has so many bytes"));
-        let f64_at =
-            |index: usize| f64::from_le_bytes(bytes[index..index + 8].try_into().expect("it has so many bytes"));
-        let (class, text) = match known {
-            Dtype::Bool => {
-                let text = if unsigned == 0 { "False" } else { "True" };
-                return Some(if is_in_container { format!("np.{text}_") } else { text.to_owned() });
-            }
-            Dtype::F16 => ("float16", python::float32(half::f16::from_le_bytes([bytes[0], bytes[1]]).to_f32())),
-            Dtype::F32 => ("float32", python::float32(f32_at(0))),
-            Dtype::F64 => ("float64", python::float(f64_at(0))),
-            Dtype::C64 => ("complex64", python::complex32(f32_at(0), f32_at(4))),
-            Dtype::C128 => ("complex128", python::complex(f64_at(0), f64_at(8))),
-            Dtype::U8 => ("uint8", unsigned.to_string()),
-            Dtype::U16 => ("uint16", unsigned.to_string()),
-            Dtype::U32 => ("uint32", unsigned.to_string()),
-            Dtype::U64 => ("uint64", unsigned.to_string()),
-            Dtype::I8 => ("int8", signed.to_string()),
-            Dtype::I16 => ("int16", signed.to_string()),
-            Dtype::I32 => ("int32", signed.to_string()),
-            _ => ("int64", signed.to_string()),
-        };
-        let number = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(&text);
-        Some(if is_in_container { format!("np.{class}({number})") } else { text })
-    }
-}
-
-/// Returns the last place, up to `most`, where a text can be cut.
-fn cut(text: &str, most: usize) -> usize {
-    (0..=most.min(text.len())).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(0)
 }

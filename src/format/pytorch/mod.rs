@@ -29,19 +29,33 @@
 //! # Names
 //!
 //! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys with dots stay
-//! unchanged, and other keys are written as Python prints them. If the whole value is one tensor, it has no name. If
-//! keys make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
+//! unchanged, and other keys are written as the [metadata](#metadata) has them. If the whole value is one tensor, it has
+//! no name. If keys make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
 //!
 //! Attributes of an object are under its name, and so are positions of its arguments. The tensors of a
 //! `torch.nn.Module` pickled as a whole have their names in `state_dict()`.
 //!
 //! # Metadata
 //!
-//! Numbers, strings, `None`, dtypes, devices and lists of these are metadata entries under such names, as printed by
-//! Python's `print`: `1e-08`, `nan`, `torch.Size([2, 3])`, `cuda:0`, and `[device(type='cpu'), 'a\n']` in a list. Lone
-//! surrogates are escapes such as `\ud800`. Integers of over 4,300 digits, which Python does not print, are in
-//! hexadecimal. Texts of over 64 KiB are left out with a warning, and so are values whose names are longer, or that are in
-//! over 100 containers.
+//! Numbers, strings, `None`, dtypes, devices and lists of these are metadata entries under such names. A string is its
+//! own text, and any other value is JSON: `1e-8`, `null`, `[2, 3]` and `["cpu", "a\n"]`. JSON lacks some values of
+//! Python:
+//!
+//! | Python | JSON |
+//! | --- | --- |
+//! | tuples, `torch.Size`, sets, frozen sets | arrays |
+//! | complex numbers | arrays of two numbers |
+//! | `nan`, `inf`, `-inf` | the strings `NaN`, `Infinity` and `-Infinity` |
+//! | integers of over 128 bits | strings such as `-0x1f`; of decimal digits if the pickle has these, as in protocols 0 and 1 |
+//! | `bytes`, `bytearray` | strings with a character for each byte, as Latin-1 has them |
+//! | lone surrogates in strings | the six characters `\ud800` |
+//! | dtypes, devices, layouts | strings such as `torch.float16`, `numpy.f8` and `cuda:0` |
+//!
+//! A string that is a whole entry has no quotes: `NaN` and `cuda:0`. Scalars of numpy are numbers or bools.
+//! [`File::value_tree`](crate::File::value_tree) tells all types of Python apart.
+//!
+//! Texts of over 64 KiB are left out with a warning, and so are values whose names are longer, or that are in over 100
+//! containers.
 //!
 //! # Memory order
 //!
@@ -101,8 +115,8 @@ mod collect;
 pub(crate) mod dcp;
 mod de;
 mod header;
+mod json;
 mod pickle;
-mod python;
 mod storages;
 mod strides;
 mod tree;

@@ -6,7 +6,6 @@ use std::ops::Range;
 use hashbrown::HashMap;
 
 use super::header::{Tag, TensorKind, numpy_dtype};
-use super::python;
 use super::strides::{Placed, place, run_bytes};
 use super::value::{Heap, NumpyArray, PickleValue, PickledStorage, PickledTensor, TensorBits, UnreadTensor};
 use crate::error::{Error, ErrorKind, Result, Short};
@@ -119,7 +118,7 @@ impl TensorFinder<'_> {
         // Tensors with different numbers are different, even where only tags and bytes are compared.
         let numbers = match *quantizer {
             [_, PickleValue::Float(scale), PickleValue::Int(zero_point)] => {
-                format!(", scale {}, zero point {zero_point})", python::float(scale))
+                format!(", scale {scale:?}, zero point {zero_point})")
             }
             [_, _, _, PickleValue::Int(axis)] => format!(" along dim {axis})"),
             _ => ")".to_owned(),

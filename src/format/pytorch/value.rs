@@ -143,22 +143,6 @@ impl Heap {
         self.containers.values(container)
     }
 
-    /// Calls `text` and `surrogate` with the parts of a string.
-    pub(super) fn each_part(&self, span: HeapSpan, text: &mut dyn FnMut(&str), surrogate: &mut dyn FnMut(u16)) {
-        let mut rest = self.bytes(span);
-        loop {
-            let valid = match str::from_utf8(rest) {
-                Ok(last) => return text(last),
-                Err(error) => error.valid_up_to(),
-            };
-            let (valid, after) = rest.split_at(valid);
-            text(str::from_utf8(valid).unwrap_or_default());
-            let Some((unit, after)) = split_surrogate(after) else { return };
-            surrogate(unit);
-            rest = after;
-        }
-    }
-
     /// Returns the offset of bytes in the file.
     pub(super) fn place(&self, span: HeapSpan) -> Option<u64> {
         let index = self.places.binary_search_by_key(&span.start, |(start, _)| *start).ok()?;

@@ -491,7 +491,7 @@ fn lazy_conjugates_and_negatives_are_computed() {
 }
 
 #[test]
-fn values_are_printed_as_python_does() {
+fn values_are_printed_as_json() {
     let text = String::from_utf8(fixture("values.txt")).unwrap();
     let expected: Vec<(String, String)> = text
         .lines()
@@ -506,7 +506,16 @@ fn values_are_printed_as_python_does() {
         for (key, value) in &expected {
             // A list of tuples has an entry for each.
             if key == "sizes" {
-                assert_eq!(metadata.entries["sizes.1"], "torch.Size([1])");
+                assert_eq!(metadata.entries["sizes.1"], "[1]");
+            } else if key == "big" && name == "values_protocol_1.pt" {
+                // Protocol 1 has decimal digits.
+                let expected = "[9223372036854775808, -9223372036854775809, 18446744073709551616, \
+                                170141183460469231731687303715884105728, \
+                                \"-1606938044258990275541962092341162602522202993782792835301376\", \
+                                \"10000000000000000000000000000000000000000\"]";
+                assert_eq!(metadata.entries.shift_remove(key).as_deref(), Some(expected));
+            } else if key == "huge" && name == "values_protocol_1.pt" {
+                assert!(metadata.entries.shift_remove(key).unwrap().starts_with("1747871251722651609"));
             } else {
                 assert_eq!(metadata.entries.shift_remove(key).as_ref(), Some(value), "{name}: {key}");
             }
@@ -516,8 +525,8 @@ fn values_are_printed_as_python_does() {
     }
     let floats = pytorch::metadata(&case("torch/value-floats.pt")).unwrap().entries;
     let floats: Vec<&str> = floats.values().map(String::as_str).collect();
-    let expected = "0.1 1e-08 1e+16 1e+100 -0.0 inf -inf nan 5e-324 1.7976931348623157e+308 1.2345678901234568e+17 \
-                    1000000000000000.0 0.0001 1e-05 2.0 1e+22";
+    let expected = "0.1 1e-8 1e16 1e100 -0.0 Infinity -Infinity NaN 5e-324 1.7976931348623157e308 \
+                    1.2345678901234568e17 1000000000000000.0 0.0001 1e-5 2.0 1e22";
     assert_eq!(floats.join(" "), expected);
 }
 
@@ -549,7 +558,7 @@ fn files_of_other_versions_of_pytorch_are_read() {
     let metadata = pytorch::metadata(&fixture("libtorch.pt")).unwrap();
     assert_eq!(
         metadata.entries.into_iter().map(|(name, text)| format!("{name}={text}")).collect::<Vec<_>>(),
-        ["1=[1, 2]", "2=[0.5]", "4=[True]", "5=x"]
+        ["1=[1, 2]", "2=[0.5]", "4=[true]", "5=x"]
     );
     assert_eq!(metadata.warnings, []);
 
@@ -600,7 +609,7 @@ fn a_second_value_in_a_file_is_said() {
 #[test]
 fn lists_and_sets_of_others_are_copies() {
     // `b = list(a)`, then `a` grows.
-    for (class, make, expected) in [("list", "]", "[1]"), ("set", "]", "{1}"), ("tuple", "]", "(1,)")] {
+    for (class, make) in [("list", "]"), ("set", "]"), ("tuple", "]")] {
         let pickle = [
             b"}X\x01\0\0\0a".to_vec(),
             make.as_bytes().to_vec(),
@@ -611,7 +620,7 @@ fn lists_and_sets_of_others_are_copies() {
         .concat();
         let entries = pytorch::metadata(&legacy(&pickle, &[])).unwrap().entries;
         let entries: Vec<&str> = entries.values().map(String::as_str).collect();
-        assert_eq!(entries, ["[1, 2]", expected, "[1, 2]"], "{class}");
+        assert_eq!(entries, ["[1, 2]", "[1]", "[1, 2]"], "{class}");
     }
     // The last value of a key counts.
     let pickle = b"}(X\x01\0\0\0aK\x01X\x01\0\0\0aK\x02u";
@@ -735,23 +744,23 @@ fn what_is_not_a_tensor_is_metadata() {
         "epoch: 3",
         "lr: 0.01",
         "name: run \u{e4}",
-        "best: None",
-        "done: False",
+        "best: null",
+        "done: false",
         "seed: 9223372036854775813",
-        "huge: 1606938044258990275541962092341162602522202993782792835301376",
+        "huge: 0x100000000000000000000000000000000000000000000000000",
         "negative: -1099511627776",
     ];
     assert_eq!(entries[..expected.len()], expected);
     for entry in [
         "optimizer.param_groups.0.lr: 0.01",
-        "optimizer.param_groups.0.betas: (0.9, 0.999)",
-        "optimizer.param_groups.0.amsgrad: False",
-        "size: torch.Size([2, 3])",
+        "optimizer.param_groups.0.betas: [0.9, 0.999]",
+        "optimizer.param_groups.0.amsgrad: false",
+        "size: [2, 3]",
         "dtype: torch.float16",
         "device: cpu",
-        "bytes: b'a\\xff'",
-        "set: {1}",
-        "tuple: (1, 2.5, 'x')",
+        "bytes: a\u{ff}",
+        "set: [1]",
+        r#"tuple: [1, 2.5, "x"]"#,
         "0: zero",
         "counts.a: 1",
     ] {
@@ -760,7 +769,7 @@ fn what_is_not_a_tensor_is_metadata() {
     let legacy = pytorch::metadata(&fixture("legacy.pth")).unwrap();
     assert_eq!((legacy.version.as_deref(), legacy.entries.len()), (Some("1001"), 0));
     let old = pytorch::metadata(&fixture("protocol_1.pt")).unwrap();
-    assert_eq!(old.entries["k"], "[1, True, None, 'x\\ny']");
+    assert_eq!(old.entries["k"], r#"[1, true, null, "x\ny"]"#);
 }
 
 #[test]
