@@ -71,20 +71,48 @@ impl<E: HasFormat> Options<E> {
         self
     }
 
-    /// Deserializes a value from a file in memory. Views borrow from it; owned arrays are copied once.
+    /// Deserializes a value from a file in memory.
+    ///
+    /// Views in `T` borrow from `file`, if their elements lie there as in memory: aligned, in one piece, in the byte
+    /// order of the machine and not compressed. Owned arrays are copied once. The whole index is checked before the
+    /// first value is made. If a file stores no names, structs are filled by position.
     ///
     /// # Errors
     ///
-    /// As the format's `from_slice`.
+    /// The format's `from_slice` lists its own. Those of every format are:
+    ///
+    /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside its index or a tensor.
+    /// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor is larger than can be addressed, or
+    ///   has more or fewer bytes than its dtype and shape take.
+    /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
+    /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
+    /// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): so they have in a format whose own software
+    ///   takes it, and `T` is a map or a struct, read by name.
+    /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the [`limits`](Self::limits).
+    /// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
+    ///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
     pub fn from_slice<'de, T: Deserialize<'de>>(&self, file: &'de [u8]) -> Result<T> {
         crate::serde::from_slice(&E::format().reading, file, &self.limits)
     }
 
-    /// Deserializes a value from a stream. Elements are copied from a buffer into their arrays.
+    /// Deserializes a value from a reader.
+    ///
+    /// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory
+    /// until they are needed. The reader is read up to 256 KiB past the last tensor. A file whose index is at its end is
+    /// held in memory whole before the first value is made.
+    ///
+    /// ```
+    /// use tensorfile::{Tensor, TensorView, btf};
+    ///
+    /// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
+    /// let tensors: Vec<Tensor> = btf::Options::new().from_reader(&file[..])?;
+    /// assert_eq!(*tensors[0].shape(), [2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// As the format's `from_slice`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+    /// As [`from_slice`](Self::from_slice), and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
     pub fn from_reader<T: for<'de> Deserialize<'de>>(&self, reader: impl Read) -> Result<T> {
         crate::serde::from_reader(&E::format().reading, reader, &self.limits)
     }
@@ -116,12 +144,16 @@ impl<E: HasFormat> Options<E> {
 impl<E: WritesFormat> Options<E> {
     /// Serializes a value into a file in memory.
     ///
-    /// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and
-    /// 64 KiB is made in one pass instead, and its memory may grow.
+    /// The file is allocated once, at its final length without compression, and each element is copied once. A file of
+    /// up to 32 tensors and 64 KiB is made in one pass instead, and its memory may grow; gguf, npy and npz do not have
+    /// this way.
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
+    /// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
+    /// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
     pub fn to_vec<T: Serialize + ?Sized>(&self, value: &T) -> Result<Vec<u8>> {
         write::to_vec(&SerdeValue(value), self.encode.lent())
     }
@@ -144,21 +176,31 @@ impl<E: WritesFormat> Options<E> {
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`.
+    /// As [`to_vec`](Self::to_vec).
     pub fn to_vec_into<T: Serialize + ?Sized>(&self, file: &mut Vec<u8>, value: &T) -> Result<()> {
         write::to_vec_into(file, &SerdeValue(value), self.encode.lent())
     }
 
     /// Serializes a value to a writer. It need not seek.
     ///
-    /// The value is serialized twice: first for dtypes and shapes, then for the elements. Small writes are gathered,
-    /// large ones are passed on as they are. A file of up to 32 tensors and 64 KiB is made in memory in one pass, and
-    /// then written.
+    /// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the headers are held.
+    /// Small writes are gathered, large ones are passed on as they are. A file that [`to_vec`](Self::to_vec) makes in
+    /// one pass is made in memory, and then written.
+    ///
+    /// ```
+    /// use tensorfile::{TensorView, btf};
+    ///
+    /// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
+    /// let mut file = Vec::new();
+    /// btf::Options::new().to_writer(&mut file, value)?;
+    /// assert_eq!(file, btf::to_vec(value)?);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`, with nothing written except after [`ErrorKind::Changed`](crate::ErrorKind::Changed),
-    /// and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
+    /// As [`to_vec`](Self::to_vec), with nothing written except after
+    /// [`ErrorKind::Changed`](crate::ErrorKind::Changed), and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing fails.
     pub fn to_writer<T: Serialize + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
         write::to_writer(&mut writer, &SerdeValue(value), self.encode.lent())
     }
@@ -183,7 +225,7 @@ impl<E: WritesFormat> Options<E> {
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`.
+    /// As [`to_vec`](Self::to_vec).
     pub fn to_io_slices<'a, T: Store + ?Sized>(&self, value: &'a T) -> Result<IoSlices<'a>> {
         write::to_io_slices(value, self.shared_encode())
     }
@@ -211,7 +253,7 @@ impl<E: WritesFormat> Options<E> {
     ///
     /// # Errors
     ///
-    /// As the format's `to_vec`.
+    /// As [`to_vec`](Self::to_vec).
     pub fn plan<T: Serialize + ?Sized>(&self, value: &T) -> Result<Plan> {
         Plan::new(&SerdeValue(value), self.shared_encode())
     }

@@ -58,10 +58,8 @@ fn the_docs_state_the_size_of_small_files() {
     };
     let (tensors, kib) = (constant("MOST_TENSORS", ";"), constant("MOST_BYTES", " << 10;"));
     let expected = format!("A file of up to {tensors} tensors and {kib} KiB is made ");
-    let formats = ["btf", "ptd", "safetensors", "ten", "tensorbuffers"];
-    let pages = formats.map(|format| format!("src/format/{format}/mod.rs"));
-    for page in pages.iter().map(String::as_str).chain(["docs/src/errors.md"]) {
-        let text = read(page).replace("\n/// ", " ").replace('\n', " ");
+    for page in ["src/format/options.rs", "docs/src/errors.md"] {
+        let text = read(page).replace("\n    /// ", " ").replace('\n', " ");
         assert!(text.contains(&expected), "{page}");
     }
 }
@@ -80,5 +78,35 @@ fn each_cell_of_the_compatibility_page_has_a_test() {
         }
         let formats: BTreeSet<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
         assert_eq!(formats, FORMATS.iter().map(|format| format.name).collect(), "{heading}");
+    }
+}
+
+/// The docs of a function that every format has stand on `format::Options`, so a face has little in common with another.
+#[test]
+fn the_faces_of_formats_share_few_lines() {
+    const MOST: usize = 40;
+    let formats = ["btf", "gguf", "numpy/npy", "numpy/npz", "ptd", "pytorch", "safetensors", "ten", "tensorbuffers"];
+    let faces = formats.map(|format| {
+        let text = std::fs::read_to_string(root().join(format!("src/format/{format}/mod.rs"))).unwrap();
+        let name = format.rsplit('/').next().unwrap();
+        let without_name = |word: &str| {
+            let (word, end) = word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
+            format!("{}{end}", if word.eq_ignore_ascii_case(name) { "X" } else { word })
+        };
+        let words = |line: &str| line.split_inclusive(|c: char| !c.is_alphanumeric()).map(without_name).collect();
+        text.lines().map(str::trim).map(words).collect::<Vec<String>>()
+    });
+    for (i, one) in faces.iter().enumerate() {
+        for (j, other) in faces.iter().enumerate().skip(i + 1) {
+            // The length of the run of equal lines that ends at each line of the other one.
+            let (mut runs, mut longest) = (vec![0; other.len() + 1], 0);
+            for line in one {
+                for k in (0..other.len()).rev() {
+                    runs[k + 1] = if *line == other[k] { runs[k] + 1 } else { 0 };
+                    longest = longest.max(runs[k + 1]);
+                }
+            }
+            assert!(longest < MOST, "{} and {} share {longest} lines", formats[i], formats[j]);
+        }
     }
 }

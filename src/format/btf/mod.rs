@@ -88,67 +88,31 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Ok(Options::new().embed_names(options.embeds_names()).tfrt_coo(options.tfrt_coo).shared_encode())
 }
 
-/// Serializes a value into a BTF file in memory.
-///
-/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
-/// KiB is made in one pass instead, and its memory may grow.
+/// Serializes a value into a BTF file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use tensorfile::{TensorView, btf};
 ///
 /// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
 /// assert_eq!(file.len(), 8 + 8 + (16 + 8) + 8);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a BTF file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
-/// KiB is made in memory in one pass, and then written. Otherwise, only the headers of the records are held, and the
-/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use tensorfile::{TensorView, btf};
-///
-/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let mut file = Vec::new();
-/// btf::to_writer(&mut file, value)?;
-/// assert_eq!(file, btf::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a BTF file in memory.
-///
-/// Views in `T` borrow from `file`; owned arrays are copied once. BTF stores no names, so structs are filled by
-/// position. The whole index is checked before the first value is made.
-///
-/// ```
-/// use tensorfile::{TensorView, btf};
-///
-/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
 /// let tensors: Vec<TensorView> = btf::from_slice(&file)?;
 /// assert_eq!(*tensors[0].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a BTF file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a BTF file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a record, or a stream inside the
 ///   offset table.
@@ -162,30 +126,11 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two records share some of their bytes.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
 /// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two embedded names are the same.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a BTF file.
-///
-/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
-/// they are needed. The reader is read up to 256 KiB past the last tensor.
-///
-/// ```
-/// use tensorfile::{Tensor, TensorView, btf};
-///
-/// let file = btf::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
-/// let tensors: Vec<Tensor> = btf::from_reader(&file[..])?;
-/// assert_eq!(*tensors[0].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of a BTF file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

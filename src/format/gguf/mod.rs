@@ -159,9 +159,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     }))
 }
 
-/// Serializes a value into a GGUF file in memory.
-///
-/// The file is allocated once, at its length, and each element is copied into it once.
+/// Serializes a value into a GGUF file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -169,96 +167,38 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 ///
 /// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// assert!(file.starts_with(b"GGUF\x03\0\0\0\x01\0\0\0"));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a GGUF file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header is held, and the
-/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, gguf};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let mut file = Vec::new();
-/// gguf::to_writer(&mut file, value)?;
-/// assert_eq!(file, gguf::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a GGUF file in memory.
-///
-/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
-/// made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, gguf};
-///
-/// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// let tensors: BTreeMap<String, TensorView> = gguf::from_slice(&file)?;
 /// assert_eq!(*tensors["bias"].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a GGUF file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a GGUF file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `GGUF`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a version, a type of metadata, a dim or an offset is not
 ///   one of the format, or an offset is not aligned.
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, of the last tensor of a stream.
-/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor is larger than can be addressed.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): a name is not UTF-8, or two entries of the metadata have
 ///   the same key.
-/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
 /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is big-endian or of version 1.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a GGUF file.
-///
-/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
-/// they are needed. The reader is read up to 256 KiB past the last tensor.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorMap, TensorView, gguf};
-///
-/// let file = gguf::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-/// let tensors: TensorMap = gguf::from_reader(&file[..])?;
-/// assert_eq!(*tensors["bias"].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of a GGUF file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

@@ -124,10 +124,7 @@ fn defaults() -> &'static Options {
     &DEFAULTS
 }
 
-/// Serializes a value into a PTD file in memory.
-///
-/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
-/// KiB is made in one pass instead, and its memory may grow.
+/// Serializes a value into a PTD file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -135,60 +132,24 @@ fn defaults() -> &'static Options {
 ///
 /// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// assert_eq!(&file[4..8], b"FT01");
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a PTD file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
-/// KiB is made in memory in one pass, and then written. Otherwise, only the index is held, and the writer need not
-/// seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, ptd};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let mut file = Vec::new();
-/// ptd::to_writer(&mut file, value)?;
-/// assert_eq!(file, ptd::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a PTD file in memory.
-///
-/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
-/// made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, ptd};
-///
-/// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// let tensors: BTreeMap<String, TensorView> = ptd::from_slice(&file)?;
 /// assert_eq!(*tensors["bias"].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a PTD file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a PTD file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends before the end of its index or of its
 ///   segments.
@@ -200,33 +161,13 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///   shape take, or its dim order is not one of its rank.
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown, in a file of ExecuTorch 0.5 or
 ///   0.6 without stated sizes.
-/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a PTD file.
+/// Deserializes a value from a reader of a PTD file, as [`Options::from_reader`] does.
 ///
-/// Elements are copied from the reader's buffer into their arrays if tensors lie in the order of the index. Otherwise,
-/// and if tensors share bytes, the whole file is held in memory.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorMap, TensorView, ptd};
-///
-/// let file = ptd::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-/// let tensors: TensorMap = ptd::from_reader(&file[..])?;
-/// assert_eq!(*tensors["bias"].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// If tensors do not lie in the order of the index, or share bytes, the whole file is held in memory.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

@@ -157,10 +157,7 @@ impl HasFormat for de::ReadOnly {
     }
 }
 
-/// Deserializes a value from a checkpoint in memory.
-///
-/// Views in `T` borrow from `file`, if their elements are contiguous; owned arrays are copied once. The whole pickle is
-/// checked before the first value is made.
+/// Deserializes a value from a checkpoint in memory, as [`Options::from_slice`] does.
 ///
 /// ```
 /// use tensorfile::{TensorMap, pytorch};
@@ -176,27 +173,19 @@ impl HasFormat for de::ReadOnly {
 ///
 /// # Errors
 ///
+/// Besides those of every format:
+///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a pickle or a storage.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a protocol, a count or an offset is not one of the format.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the archive or the pickle is damaged.
 /// - [`ErrorKind::NotTensors`](crate::ErrorKind::NotTensors): the file is another pickle, or a recognized file of
 ///   another kind.
-/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` asks by
-///   name.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): shared tensors or containers exceed the default [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     Options::new().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a checkpoint.
-///
-/// The whole file is held in memory before the first value is made.
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of a checkpoint, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     Options::new().from_reader(reader)
 }

@@ -97,10 +97,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Ok(entries.fold(own, |own, (key, value)| own.metadata(key, value)).shared_encode())
 }
 
-/// Serializes a value into a safetensors file in memory.
-///
-/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
-/// KiB is made in one pass instead, and its memory may grow.
+/// Serializes a value into a safetensors file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -108,64 +105,28 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 ///
 /// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// assert!(file[8..].starts_with(br#"{"bias":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a safetensors file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
-/// KiB is made in memory in one pass, and then written. Otherwise, only the header is held, and the writer need not
-/// seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// A value of several dtypes is sorted as it is written. Up to 16 MiB of early tensors are held; for the others the
-/// value is serialized again, about once for each dtype if its names are sorted. [`Options::keep_order`] writes any
-/// value in one go.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, safetensors};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let mut file = Vec::new();
-/// safetensors::to_writer(&mut file, value)?;
-/// assert_eq!(file, safetensors::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a safetensors file in memory.
-///
-/// Views in `T` borrow from `file`, if their elements are aligned there; owned arrays are copied once. The whole index
-/// is checked before the first value is made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, safetensors};
-///
-/// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// let tensors: BTreeMap<String, TensorView> = safetensors::from_slice(&file)?;
 /// assert_eq!(*tensors["bias"].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a safetensors file, as [`Options::to_writer`] does.
+///
+/// A value of several dtypes is sorted as it is written. Up to 16 MiB of early tensors are held; for the others the
+/// value is serialized again, about once for each dtype if its names are sorted. [`Options::keep_order`] writes any
+/// value in one go.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a safetensors file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or a tensor.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the header does not begin with `{`.
@@ -173,34 +134,11 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///   has bytes that belong to no tensor.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the header is too short or too long, or a tensor does not
 ///   begin where the one before it ends.
-/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
-///   shape take.
-/// - [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName): two tensors have the same name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`].
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a safetensors file.
-///
-/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
-/// they are needed. The reader is read up to 256 KiB past the last tensor.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorMap, TensorView, safetensors};
-///
-/// let file = safetensors::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-/// let tensors: TensorMap = safetensors::from_reader(&file[..])?;
-/// assert_eq!(*tensors["bias"].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of a safetensors file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

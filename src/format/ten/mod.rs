@@ -92,105 +92,45 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Ok(Options::new().embed_names(options.embeds_names()).shared_encode())
 }
 
-/// Serializes a value into a ten file in memory.
-///
-/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
-/// KiB is made in one pass instead, and its memory may grow.
+/// Serializes a value into a ten file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use tensorfile::{TensorView, ten};
 ///
 /// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
 /// assert_eq!(file.len(), (16 + 64) + (16 + 64));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a ten file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
-/// KiB is made in memory in one pass, and then written. Otherwise, only the headers of the tensors are held, and the
-/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use tensorfile::{TensorView, ten};
-///
-/// let value = &[TensorView::from_slice(&[1.0_f32, 2.0], [2])?];
-/// let mut file = Vec::new();
-/// ten::to_writer(&mut file, value)?;
-/// assert_eq!(file, ten::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a ten file in memory.
-///
-/// Views in `T` borrow from `file`; owned arrays are copied once. If no tensor has a name, structs are filled by
-/// position. The whole index is checked before the first value is made.
-///
-/// ```
-/// use tensorfile::{TensorView, ten};
-///
-/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
 /// let tensors: Vec<TensorView> = ten::from_slice(&file)?;
 /// assert_eq!(*tensors[0].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a ten file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a ten file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside a tensor or its padding.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): a chunk does not begin with `~TenBin~`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a length, a rank or a dim is negative, or a header's length
 ///   does not fit its rank.
-/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
-///   shape take.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the list of embedded names is broken.
-/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
-///   a struct, read by name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a ten file.
+/// Deserializes a value from a reader of a ten file, as [`Options::from_reader`] does.
 ///
 /// A stream does not state its number of tensors, so this reads to its end. On an open socket or pipe, it waits until
 /// the other side closes it: read single tensors or structs with a [`Decoder`] there.
-///
-/// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory until
-/// they are needed. The reader is read up to 256 KiB past the last tensor.
-///
-/// ```
-/// use tensorfile::{Tensor, TensorView, ten};
-///
-/// let file = ten::to_vec(&[TensorView::from_slice(&[1.0_f32, 2.0], [2])?])?;
-/// let tensors: Vec<Tensor> = ten::from_reader(&file[..])?;
-/// assert_eq!(*tensors[0].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

@@ -106,10 +106,7 @@ fn defaults() -> &'static Options {
     &DEFAULTS
 }
 
-/// Serializes a value into a TensorBuffers file in memory.
-///
-/// The file is allocated once, at its final length, and each element is copied once. A file of up to 32 tensors and 64
-/// KiB is made in one pass instead, and its memory may grow.
+/// Serializes a value into a TensorBuffers file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -117,60 +114,24 @@ fn defaults() -> &'static Options {
 ///
 /// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// assert!(file.starts_with(b"TBS1"));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as a TensorBuffers file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. A file of up to 32 tensors and 64
-/// KiB is made in memory in one pass, and then written. Otherwise, only the metadata is held, and the writer need not
-/// seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let mut file = Vec::new();
-/// tensorbuffers::to_writer(&mut file, value)?;
-/// assert_eq!(file, tensorbuffers::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from a TensorBuffers file in memory.
-///
-/// Views in `T` borrow from `file`; owned arrays are copied once. The whole index is checked before the first value is
-/// made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, tensorbuffers};
-///
-/// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// let tensors: BTreeMap<String, TensorView> = tensorbuffers::from_slice(&file)?;
 /// assert_eq!(*tensors["bias"].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a TensorBuffers file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from a TensorBuffers file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file is too short for the magics and the footer.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin and end with `TBS1`.
@@ -178,36 +139,11 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///   wrong.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the metadata is not a flatbuffer of the schema, or a tensor
 ///   lies outside of the data.
-/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): a tensor has more or fewer bytes than its dtype and
-///   shape take.
-/// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two tensors share some of their bytes.
-/// - [`ErrorKind::AmbiguousName`](crate::ErrorKind::AmbiguousName): two tensors have the same name, and `T` is a map or
-///   a struct, read by name.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of a TensorBuffers file.
-///
-/// The metadata is at the end, so the whole file is held in memory before the first value is made. It is freed as far
-/// as tensors are read.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorMap, TensorView, tensorbuffers};
-///
-/// let file = tensorbuffers::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-/// let tensors: TensorMap = tensorbuffers::from_reader(&file[..])?;
-/// assert_eq!(*tensors["bias"].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of a TensorBuffers file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

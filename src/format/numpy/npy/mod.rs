@@ -92,60 +92,13 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Ok(npy.shared_encode())
 }
 
-/// Serializes a value into an npy file in memory.
-///
-/// The file is allocated once, at its length, and each element is copied into it once.
+/// Serializes a value into an npy file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use tensorfile::{TensorView, npy};
 ///
 /// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
 /// assert!(file.starts_with(b"\x93NUMPY"));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value has no tensor or several, or an unsupported
-///   one.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as an npy file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the header is held, and the
-/// writer need not seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use tensorfile::{TensorView, npy};
-///
-/// let value = &TensorView::from_slice(&[1.0_f32, 2.0], [2])?;
-/// let mut file = Vec::new();
-/// npy::to_writer(&mut file, value)?;
-/// assert_eq!(file, npy::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from an npy file in memory.
-///
-/// A view borrows from `file`, if the elements are little-endian; an owned array is copied once. The whole index is
-/// checked before the first value is made.
-///
-/// ```
-/// use tensorfile::{TensorView, npy};
-///
-/// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
 /// let tensor: TensorView = npy::from_slice(&file)?;
 /// assert_eq!(*tensor.shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
@@ -153,37 +106,34 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 ///
 /// # Errors
 ///
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the value has no tensor, or several.
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as an npy file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from an npy file in memory, as [`Options::from_slice`] does.
+///
+/// # Errors
+///
+/// Besides those of every format:
+///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): the file ends inside the header or the array.
 /// - [`ErrorKind::BadMagic`](crate::ErrorKind::BadMagic): the file does not begin with `\x93NUMPY`.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): the version is unknown, or the header is too long.
 /// - [`ErrorKind::Malformed`](crate::ErrorKind::Malformed): the header is not a dict of `descr`, `fortran_order` and
 ///   `shape`.
-/// - [`ErrorKind::InvalidTensor`](crate::ErrorKind::InvalidTensor): the array is larger than can be addressed.
 /// - [`ErrorKind::UnknownDtype`](crate::ErrorKind::UnknownDtype): a dtype is unknown and has no element size, in a
 ///   stream.
-/// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): the file exceeds the default [`Limits`](crate::Limits).
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of an npy file.
-///
-/// Elements are copied from the reader's buffer into their array. A file with big-endian elements is held in memory.
-///
-/// ```
-/// use tensorfile::{Tensor, TensorView, npy};
-///
-/// let file = npy::to_vec(&TensorView::from_slice(&[1.0_f32, 2.0], [2])?)?;
-/// let tensor: Tensor = npy::from_reader(&file[..])?;
-/// assert_eq!(*tensor.shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of an npy file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }

@@ -115,9 +115,7 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
     Ok(Options::new().keep_dim_order(options.keep_dim_order).shared_encode())
 }
 
-/// Serializes a value into an npz file in memory.
-///
-/// The file is allocated once, at its length without compression, and each element is copied into it once.
+/// Serializes a value into an npz file in memory, as [`Options::to_vec`] does.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -125,59 +123,24 @@ fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
 ///
 /// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// assert!(file.starts_with(b"PK\x03\x04"));
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the format cannot store one of the tensors.
-/// - [`ErrorKind::RepeatedName`](crate::ErrorKind::RepeatedName): two tensors have the same name.
-/// - [`ErrorKind::NotATensor`](crate::ErrorKind::NotATensor): part of the value is not a tensor, such as a string.
-/// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is serialized twice, and the results differed.
-pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
-    defaults().to_vec(value)
-}
-
-/// Serializes a value to a writer as an npz file.
-///
-/// The value is serialized twice: first for dtypes and shapes, then for the elements. Only the names and the directory
-/// are held, and the writer need not seek. Small writes are gathered, large ones are passed on as they are.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, npz};
-///
-/// let value = &BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]);
-/// let mut file = Vec::new();
-/// npz::to_writer(&mut file, value)?;
-/// assert_eq!(file, npz::to_vec(value)?);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`to_vec`], with nothing written except after `Changed`, and [`ErrorKind::Io`](crate::ErrorKind::Io) if writing
-/// fails.
-pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
-    defaults().to_writer(writer, value)
-}
-
-/// Deserializes a value from an npz file in memory.
-///
-/// Views in `T` borrow from `file`, if their members are stored and little-endian; owned arrays are copied once. The
-/// whole index is checked before the first value is made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorView, npz};
-///
-/// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
 /// let tensors: BTreeMap<String, TensorView> = npz::from_slice(&file)?;
 /// assert_eq!(*tensors["bias"].shape(), [2]);
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as an npz file, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
+}
+
+/// Deserializes a value from an npz file in memory, as [`Options::from_slice`] does.
 ///
 /// # Errors
+///
+/// Besides those of every format:
 ///
 /// - [`ErrorKind::Truncated`](crate::ErrorKind::Truncated): a member ends inside its array.
 /// - [`ErrorKind::BadNumber`](crate::ErrorKind::BadNumber): a compression method or a version is unknown, or a number
@@ -188,29 +151,11 @@ pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result
 /// - [`ErrorKind::Overlap`](crate::ErrorKind::Overlap): two members share some of their bytes.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): a compressed tensor is larger than the default
 ///   [`Limits`](crate::Limits) allow.
-/// - [`Category::Mismatch`](crate::Category::Mismatch): the file does not fit `T`. For types that map to tensors,
-///   [`ErrorKind::Load`](crate::ErrorKind::Load) lists all differences.
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
     defaults().from_slice(file)
 }
 
-/// Deserializes a value from a reader of an npz file.
-///
-/// The directory is at the end, so the whole file is held in memory before the first value is made.
-///
-/// ```
-/// use std::collections::BTreeMap;
-/// use tensorfile::{TensorMap, TensorView, npz};
-///
-/// let file = npz::to_vec(&BTreeMap::from([("bias", TensorView::from_slice(&[1.0_f32, 2.0], [2])?)]))?;
-/// let tensors: TensorMap = npz::from_reader(&file[..])?;
-/// assert_eq!(*tensors["bias"].shape(), [2]);
-/// # Ok::<(), tensorfile::Error>(())
-/// ```
-///
-/// # Errors
-///
-/// As [`from_slice`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if reading fails.
+/// Deserializes a value from a reader of an npz file, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
     defaults().from_reader(reader)
 }
