@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use tensorfile::{FORMATS, Format};
 
-use super::input::{is_named_shard, is_stream, refuse_url};
+use super::opening::{is_named_shard, refuse_url};
 use super::rename::Unnamed;
+use super::standard_input::is_stream;
 use crate::exit::{At, Failure, Outcome};
 use crate::output::Wide;
 use crate::output::numbers::Sizes;
