@@ -11,7 +11,6 @@ use crate::format::FORMATS;
 use crate::model::{MetadataChanges, Rewritten};
 use crate::storage::{FileReader, replace};
 use crate::tensor::checked_io::write_all;
-use crate::write::no_place_for_metadata;
 
 /// Changes to the metadata of a file. Its tensors stay unchanged.
 ///
@@ -185,7 +184,7 @@ impl MetadataEdit {
             );
         };
         if let Some(key) = set.keys().find(|key| !file.format().keeps_metadata(key)) {
-            return Err(no_place_for_metadata(key, file.format()).into());
+            return Err(file.format().no_place_for_metadata(key).into());
         }
         if let Some(key) = set.keys().find(|key| unset.contains(*key)) {
             return unsupported(format!("set the metadata `{key}`"), "it is removed too".to_owned());

@@ -38,6 +38,9 @@ pub(super) const PYTORCH: KnownFormat = KnownFormat {
     read_only: true,
 };
 
+/// A copy of what `keeps_metadata` of the formats says. Tests compare them.
+const METADATA_ADVICE: &str = "; safetensors keeps any metadata, and gguf any whose key is ASCII";
+
 const fn written(name: &'static str, extensions: &'static [&'static str], magics: &'static [Magic]) -> KnownFormat {
     KnownFormat { name, extensions, magics, read_only: false }
 }
@@ -53,6 +56,7 @@ impl KnownFormat {
         spec.extensions = self.extensions;
         spec.magics = self.magics;
         spec.read_only = self.read_only;
+        spec.metadata_advice = METADATA_ADVICE;
         spec
     }
 

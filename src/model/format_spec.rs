@@ -52,6 +52,8 @@ pub struct FormatSpec {
     pub vector_dtype: Option<Dtype>,
     /// The name that marks unknown dtypes of this format, if it can write them back.
     pub(crate) unknown_dtypes: Option<&'static str>,
+    /// The formats that keep any metadata, for the error of one that does not. This module cannot see the others.
+    pub(crate) metadata_advice: &'static str,
 }
 
 /// What to do about a dtype that a format does not store. The program and the Python package have another way.
@@ -101,7 +103,14 @@ impl FormatSpec {
             embeds_names: true,
             vector_dtype: None,
             unknown_dtypes: None,
+            metadata_advice: "",
         }
+    }
+
+    /// The error for metadata that the format cannot store.
+    pub(crate) fn no_place_for_metadata(&self, key: &str) -> ErrorKind {
+        let what = format!("{} has no place for it{}", self.name, self.metadata_advice);
+        ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
     }
 
     /// Returns whether `begin` starts with one of the magics.

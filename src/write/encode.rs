@@ -64,7 +64,7 @@ pub trait Encode: fmt::Debug + Send + Sync {
     /// [`ErrorKind::UnsupportedMetadata`]: the format has no place for one of them.
     fn with_metadata(&self, entries: &[(String, MetadataValue)]) -> Result<Arc<dyn Encode>> {
         let key = entries.first().map_or("", |(key, _)| key);
-        Err(no_place_for_metadata(key, self.spec()).into())
+        Err(self.spec().no_place_for_metadata(key).into())
     }
 
     /// Returns the limit for the length of a name in bytes, if there is one. Called only for names longer than
@@ -153,15 +153,4 @@ pub enum NamePolicy {
     Stored,
     /// They are stored in one more tensor, at the end.
     Embedded,
-}
-
-/// Formats that keep arbitrary metadata, for messages.
-///
-/// A copy of facts in the table of formats, which this module cannot see. Tests compare them.
-const KEEPERS: &str = "safetensors keeps any metadata, and gguf any whose key is ASCII";
-
-/// The error for metadata that the format cannot store.
-pub(crate) fn no_place_for_metadata(key: &str, format: &FormatSpec) -> ErrorKind {
-    let what = format!("{} has no place for it; {KEEPERS}", format.name);
-    ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
 }

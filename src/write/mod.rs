@@ -31,7 +31,6 @@ pub use sharing::Sharing;
 pub use small_format::{SmallFile, SmallFormat, SmallTensors};
 pub use writer::PlanWriter;
 
-pub(crate) use encode::no_place_for_metadata;
 pub(crate) use file_writer::write_slices;
 #[cfg(any(feature = "ptd", feature = "tensorbuffers"))]
 pub(crate) use flatbuffer::{BuiltTable, slot};

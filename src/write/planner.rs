@@ -6,7 +6,6 @@ use std::sync::Arc;
 use hashbrown::HashSet;
 
 use super::candidates::Candidates;
-use super::encode::no_place_for_metadata;
 use super::row_major::RowMajor;
 use super::{Encode, NamePolicy, Plan};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
@@ -106,7 +105,7 @@ impl TensorSink for Planner<'_> {
         let plan = &mut *self.plan;
         let format = plan.encode().spec();
         if !format.keeps_metadata(key) {
-            return Err(no_place_for_metadata(key, format).into());
+            return Err(format.no_place_for_metadata(key).into());
         }
         plan.metadata.push((key.to_owned(), value.clone()));
         Ok(())
