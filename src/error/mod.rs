@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 pub use invalid_cast::InvalidCast;
-#[cfg(feature = "http")]
 pub(crate) use kind::HELD;
 pub use kind::{Category, ErrorKind, cannot_store};
 pub(crate) use kind::{MEMORY, NameList, PAYLOADS};
@@ -179,7 +178,6 @@ impl Error {
 
     /// Removes the first bytes of a file that was not recognized. They may belong to a server's page, or to a file to
     /// which a link leads, and may be secret.
-    #[cfg(feature = "remote")]
     pub(crate) fn without_beginning(mut self) -> Self {
         if let ErrorKind::NotTensors { found, .. }
         | ErrorKind::UnknownFormat { found, .. }

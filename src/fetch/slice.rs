@@ -53,7 +53,6 @@ impl<'a> TensorSlice<'a> {
 
     /// A part of a tensor with elements of `element` bytes and any strides, which is in memory at the element and with
     /// the strides of `to`.
-    #[cfg(feature = "safetensors")]
     pub(super) fn within(
         element: usize,
         (shape, strides): (&'a Shape, &[usize]),

@@ -1,17 +1,14 @@
 //! Parts of [`save`](crate::save()) for programs, and for files without tensors.
 
 use std::fmt;
-#[cfg(feature = "cloud")]
 use std::io::Seek;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::is_saved_to;
 use crate::error::Result;
-#[cfg(feature = "cloud")]
 use crate::remote;
 use crate::storage::{StagedFile, refuse_url, replace};
-#[cfg(feature = "cloud")]
 use crate::storage::{Temporary, shown_url, url_of};
 
 pub use crate::storage::FileLock;
@@ -45,7 +42,6 @@ pub struct NewFile {
 
 enum Staging {
     Disk(StagedFile),
-    #[cfg(feature = "cloud")]
     Store(std::fs::File, Temporary),
 }
 
@@ -66,7 +62,6 @@ impl NewFile {
             refuse_url(path)?;
             StagedFile::create(path).map(Staging::Disk)
         }
-        #[cfg(feature = "cloud")]
         fn store() -> Result<Staging> {
             let folder = std::env::temp_dir();
             let created = Temporary::create(&folder.join("tensorfile-upload"), true);
@@ -74,10 +69,6 @@ impl NewFile {
                 io::Error::new(error.kind(), format!("cannot create a file in {}: {error}", folder.display()))
             })?;
             Ok(Staging::Store(file, temporary))
-        }
-        #[cfg(not(feature = "cloud"))]
-        fn store() -> Result<Staging> {
-            unreachable!("no URL is saved to")
         }
         create(path.as_ref())
     }
@@ -90,7 +81,6 @@ impl NewFile {
     pub fn put(self, no_replace: bool) -> Result<()> {
         match self.staging {
             Staging::Disk(staged) => staged.put(no_replace),
-            #[cfg(feature = "cloud")]
             Staging::Store(mut file, _temporary) => {
                 let url = url_of(&self.path).unwrap_or_default();
                 let len = file.stream_position()?;
@@ -107,7 +97,6 @@ impl NewFile {
     fn file(&mut self) -> &mut std::fs::File {
         match &mut self.staging {
             Staging::Disk(staged) => staged.file(),
-            #[cfg(feature = "cloud")]
             Staging::Store(file, _) => file,
         }
     }

@@ -10,7 +10,6 @@ use indexmap::IndexMap;
 
 use super::open::Contents;
 use super::{File, OpenOptions};
-#[cfg(feature = "remote")]
 use crate::error::Error;
 use crate::error::Result;
 use crate::find::{Deserializer, MetadataSource};
@@ -18,7 +17,6 @@ use crate::format::{EmbeddedName, Format};
 use crate::limits::Limits;
 use crate::model::{FieldAttrs, FileMetadata, FromTensors, LoadFrom, Node, node_of, put};
 use crate::read::{Index, Reader, ReaderStorage};
-#[cfg(feature = "remote")]
 use crate::remote::{self, Location};
 use crate::storage::{FileReader, FileStorage, shown_url, url_of};
 use crate::tensor::TensorInfo;
@@ -68,17 +66,11 @@ impl Container {
         Ok(Self { storage: Arc::new(storage) })
     }
 
-    #[cfg(feature = "remote")]
     fn open_url(url: &str) -> Result<FileStorage> {
         match remote::open(url, &Limits::default())? {
             Location::Path(path) => OpenOptions::new().open_storage(&path),
             Location::Ranges(file) => FileStorage::ranges(file.source).map_err(Error::from),
         }
-    }
-
-    #[cfg(not(feature = "remote"))]
-    fn open_url(url: &str) -> Result<FileStorage> {
-        Err(crate::remote::cannot_open(url))
     }
 
     /// A container in memory.
@@ -175,7 +167,6 @@ impl<'c> Embedded<'c> {
     pub fn add_file(&mut self, format: &Format, range: Range<u64>, name: EmbeddedName<'_>) -> Result<()> {
         let mut reader = FileReader::with_part(&self.container.storage);
         let added = self.index.push_file(format, &mut reader, range, &self.limits, name);
-        #[cfg(feature = "remote")]
         if self.container.storage.is_remote() {
             return added.map_err(Error::without_beginning);
         }

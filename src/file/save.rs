@@ -9,9 +9,7 @@ use super::checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
-#[cfg(feature = "cloud")]
 use crate::remote;
-#[cfg(feature = "cloud")]
 use crate::storage::shown_url;
 use crate::storage::{
     Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with, url_of,
@@ -527,7 +525,6 @@ impl PlannedFiles {
             }
         };
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));
-        #[cfg(feature = "cloud")]
         if let Some(url) = url_of(path) {
             let saved = remote::save(url, plan.file_bytes(), options.no_replace, &mut |object| {
                 plan.write_stream(tensors, object, count.as_mut())?;

@@ -108,7 +108,6 @@ impl Format {
     }
 
     /// Sets the function that reads the whole value of a file.
-    #[cfg(feature = "pytorch")]
     pub(crate) const fn with_value_tree(mut self, read: ReadValueTree) -> Self {
         self.value_tree = Some(read);
         self

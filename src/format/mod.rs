@@ -52,7 +52,6 @@ pub use numpy::npy;
 #[cfg(feature = "npz")]
 pub use numpy::npz;
 
-#[cfg(feature = "pytorch")]
 pub(crate) use detect::only_read;
 pub(crate) use detect::{
     by_extension, detect, has_known_extension, has_magic, misnamed_as, recognize, recognize_begin, unknown,

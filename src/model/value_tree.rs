@@ -77,7 +77,6 @@ impl ValueTree {
         &self.nodes
     }
 
-    #[cfg(feature = "pytorch")]
     pub(crate) fn new(nodes: Vec<ValueNode>) -> Self {
         Self { nodes }
     }

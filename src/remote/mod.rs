@@ -7,65 +7,34 @@
 //! ```
 //!
 //! The rest of the crate sees a [`ReadRanges`](crate::storage::ReadRanges), and a way to the shards next to it.
+//!
+//! `http` and `cloud` need a Cargo feature each. Without it, a file of the same functions takes the place of the folder,
+//! so that only the two lines below depend on features. The rest of this folder has no dependencies, and is always
+//! compiled.
 
-#[cfg(feature = "http")]
-mod address;
-#[cfg(feature = "http")]
-mod client;
-#[cfg(feature = "cloud")]
+#[cfg_attr(not(feature = "cloud"), path = "no_cloud.rs")]
 mod cloud;
-#[cfg(feature = "http")]
-mod content_range;
-#[cfg(feature = "remote")]
 mod environment;
-#[cfg(feature = "remote")]
 mod header_blocks;
-#[cfg(feature = "http")]
-mod http_date;
-#[cfg(feature = "http")]
-mod hub;
-#[cfg(feature = "remote")]
+#[cfg_attr(not(feature = "http"), path = "no_http.rs")]
+mod http;
 mod location;
-#[cfg(feature = "http")]
-mod object;
-#[cfg(feature = "http")]
-mod object_name;
-#[cfg(feature = "http")]
-mod proxy;
-#[cfg(feature = "remote")]
 mod source;
-#[cfg(feature = "remote")]
 mod traffic;
-#[cfg(feature = "http")]
-mod url;
-#[cfg(feature = "remote")]
 mod version;
-#[cfg(feature = "http")]
-mod web;
-#[cfg(feature = "http")]
-mod whole;
 
-#[cfg(feature = "remote")]
 pub(crate) use location::{Location, RemoteFile};
-#[cfg(feature = "remote")]
 pub use traffic::{Traffic, traffic};
 
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "remote")]
 use crate::limits::Limits;
 use crate::storage::{refused_scheme, scheme_of};
 
 /// Opens a URL by its scheme.
-#[cfg(feature = "remote")]
-#[cfg_attr(not(feature = "http"), allow(unused_variables, reason = "stores have no limits"))]
 pub(crate) fn open(url: &str, limits: &Limits) -> Result<Location> {
     match scheme_of(url) {
-        #[cfg(feature = "http")]
-        Some(("https" | "http", _)) => web::open(url, limits),
-        #[cfg(feature = "http")]
-        Some(("hf", _)) => hub::open(url, limits),
-        #[cfg(feature = "cloud")]
-        Some(("s3" | "gs" | "az", _)) => cloud::open(url),
+        Some((_, "http")) => http::open(url, limits),
+        Some((_, "cloud")) => cloud::open(url),
         _ => Err(cannot_open(url)),
     }
 }
@@ -80,11 +49,10 @@ pub(crate) fn cannot_open(url: &str) -> Error {
 
 /// Returns whether a URL can be saved to.
 pub(crate) fn is_saved_to(url: &str) -> bool {
-    cfg!(feature = "cloud") && scheme_of(url).is_some_and(|(_, feature)| feature == "cloud")
+    cloud::IS_ON && scheme_of(url).is_some_and(|(_, feature)| feature == "cloud")
 }
 
 /// Writes an object of `len` bytes. It is visible when it is complete, or not at all.
-#[cfg(feature = "cloud")]
 pub(crate) fn save(
     url: &str,
     len: u64,
@@ -97,7 +65,6 @@ pub(crate) fn save(
 /// Returns the names and lengths of the objects in a folder of a store.
 pub(crate) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
     match scheme_of(folder) {
-        #[cfg(feature = "cloud")]
         Some((_, "cloud")) => cloud::list(folder),
         _ => Err(no_store(folder, "list")),
     }
@@ -106,7 +73,6 @@ pub(crate) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
 /// Removes an object from a store.
 pub(crate) fn remove(url: &str) -> Result<()> {
     match scheme_of(url) {
-        #[cfg(feature = "cloud")]
         Some((_, "cloud")) => cloud::remove(url),
         _ => Err(no_store(url, "remove")),
     }

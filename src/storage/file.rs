@@ -69,7 +69,6 @@ impl JoinedFiles {
     }
 
     /// Adds bytes that are put together from the files, and returns their offset. `None` if there are too many.
-    #[cfg(feature = "safetensors")]
     pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
         self.push(FileStorage::Gathered(gather))
     }
@@ -405,7 +404,6 @@ impl FileStorage {
     }
 
     /// Returns whether the bytes are those of a source of ranges.
-    #[cfg(feature = "remote")]
     pub(crate) fn is_remote(&self) -> bool {
         self.source().is_some()
     }

@@ -49,7 +49,6 @@ pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};
 pub use stream::Stream;
-#[cfg(feature = "cloud")]
 pub(crate) use temporary::Temporary;
 #[cfg(test)]
 pub(crate) use temporary::failpoint;

@@ -126,7 +126,6 @@ pub(crate) fn fill<E: Send>(bytes: &mut [u8], read: FillPart<'_, E>) -> Result<(
 
 /// Calls `work` with each number below `count`, in up to so many threads, which mostly wait. Returns the error of the
 /// first one that failed, after which no new ones are begun.
-#[cfg(feature = "remote")]
 pub(crate) fn at_once<E: Send>(
     count: usize,
     threads: usize,
@@ -221,7 +220,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "remote")]
     #[test]
     fn the_first_error_ends_the_work() {
         for threads in [1, 4] {

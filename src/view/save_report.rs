@@ -165,11 +165,11 @@ mod tests {
         assert_eq!(report.to_string(), format!("tensor `a`: {expected}\ntensor `c`: {expected}"));
     }
 
-    #[cfg(feature = "npy")]
     #[test]
     fn reports_a_wrong_count() {
         let tensors = vec![("0", Stored::new(Dtype::U8, &[1], 0)), ("1", Stored::new(Dtype::U8, &[1], 1))];
-        let npy = crate::FORMATS.iter().find(|format| format.max_tensors.is_some()).unwrap();
+        // Only npy has one tensor in a file.
+        let Some(npy) = crate::FORMATS.iter().find(|format| format.max_tensors.is_some()) else { return };
         let report = SaveReport::new(&tensors, npy).unwrap();
         assert_eq!(report.problems(), ["npy stores 1 tensor in a file, not 2"]);
     }

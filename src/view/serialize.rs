@@ -149,16 +149,21 @@ impl Serialize for Scalar {
 }
 
 #[cfg(feature = "digest")]
-impl Serialize for crate::digest::Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+mod digest {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::{Serialize, Serializer};
 
-#[cfg(feature = "digest")]
-impl<'de> serde::Deserialize<'de> for crate::digest::Digest {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        text.parse().map_err(serde::de::Error::custom)
+    use crate::digest::Digest;
+
+    impl Serialize for Digest {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Digest {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+        }
     }
 }

@@ -122,7 +122,6 @@ impl FileLayout {
     }
 
     /// Sorts payloads without headers and gaps. `order` is the position in the plan of each tensor of the file.
-    #[cfg(feature = "safetensors")]
     pub(crate) fn reorder(&mut self, order: Vec<usize>, payload_bytes: &mut dyn FnMut(usize) -> usize) {
         let (mut places, mut end) = (vec![0; order.len()], self.begin.len() as u64);
         for (place, index) in order.iter().enumerate() {

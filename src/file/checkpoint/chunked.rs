@@ -43,13 +43,11 @@ impl ChunkedIndex {
     }
 
     /// Lets several tensors have one name. There is none yet.
-    #[cfg(feature = "pytorch")]
     pub(super) fn let_names_repeat(&mut self) {
         self.index.let_names_repeat();
     }
 
     /// Returns the number of tensors so far.
-    #[cfg(feature = "pytorch")]
     pub(super) fn pushed(&self) -> usize {
         self.index.pushed()
     }

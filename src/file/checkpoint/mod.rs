@@ -1,7 +1,6 @@
 //! Checkpoints of several files: shards, numbered parts, the folders of trainers, and the directory of a checkpoint.
 
 mod absent;
-#[cfg(feature = "safetensors")]
 mod chunked;
 #[cfg(feature = "pytorch")]
 mod dcp;
@@ -20,11 +19,9 @@ pub(super) use directory::{
 };
 #[cfg(feature = "safetensors")]
 pub(super) use rank_files::is_one as is_rank_file;
-#[cfg(feature = "remote")]
-pub(super) use shards::part_names;
 #[cfg(feature = "safetensors")]
 pub(super) use shards::{
-    Files, Saving, Split, all_parts, check_part, is_index, join, join_parts, metadata, part_warning, read, refuse_old,
-    remove_left, save, split,
+    Files, Saving, Split, all_parts, check_part, is_index, join, join_parts, metadata, part_names, part_warning, read,
+    refuse_old, remove_left, save, split,
 };
 pub(super) use trainers::find_model;

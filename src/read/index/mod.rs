@@ -198,7 +198,6 @@ impl Index {
     }
 
     /// Adds a tensor of several files. As in a single file, a name equal to the position is not stored.
-    #[cfg(feature = "safetensors")]
     pub(crate) fn push_named(
         &mut self,
         name: &str,

@@ -24,6 +24,9 @@ use crate::error::Result;
 use crate::limits::Limits;
 use crate::storage::ReadRanges;
 
+/// The feature is on.
+pub(super) const IS_ON: bool = true;
+
 /// Opens an object.
 pub(super) fn open(url: &str) -> Result<Location> {
     let object = Object::parse(url)?;

@@ -23,10 +23,8 @@ mod open;
 mod parts;
 mod save;
 
-#[cfg(feature = "pytorch")]
 pub(in crate::file) use index::is_file_name;
 pub(in crate::file) use open::{is_index, join, join_parts, metadata, read};
-#[cfg(feature = "remote")]
 pub(in crate::file) use parts::part_names;
 pub(in crate::file) use parts::{all_parts, check_part, part_warning};
 pub(in crate::file) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};

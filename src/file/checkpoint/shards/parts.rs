@@ -55,7 +55,6 @@ pub(in crate::file) fn all_parts(path: &Path, part: &FilePart) -> Option<Vec<Pat
 }
 
 /// Returns the names of all files of a remote model, given the location of one of them. `None` if its name is not numbered.
-#[cfg(feature = "remote")]
 pub(in crate::file) fn part_names(location: &Path, part: &FilePart) -> Option<Vec<String>> {
     /// Each costs a request before it is known whether the file is there.
     const MOST: u64 = 1000;

@@ -12,10 +12,11 @@ use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, BodyReader, Timeout};
 
 use super::address::{HostResolver, REFUSED, leads_to_private};
+use super::http_date;
 use super::proxy::{Proxy, ServerConnector};
 use super::url::WebUrl;
-use super::{http_date, traffic};
 use crate::error::{Error, ErrorKind};
+use crate::remote::traffic;
 
 /// A GET request.
 pub(super) struct Get<'r> {

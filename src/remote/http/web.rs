@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use super::client::{Linked, Refusal};
-use super::location::{Location, RemoteFile, Siblings};
 use super::object::{self, Opened};
-use super::source::RemoteSource;
 use super::url::WebUrl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
+use crate::remote::location::{Location, RemoteFile, Siblings};
+use crate::remote::source::RemoteSource;
 use crate::storage::ReadRanges;
 
 /// Opens a URL of a web server.

@@ -24,13 +24,13 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::client::{Failed, Get, HubReason, Linked, Refusal, Retries, failed_status, get, read_body};
-use super::location::{Location, RemoteFile, Siblings};
-use super::source::RemoteSource;
 use super::url::{WebUrl, encode_segment};
 use super::web;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
 use crate::limits::Limits;
+use crate::remote::location::{Location, RemoteFile, Siblings};
+use crate::remote::source::RemoteSource;
 use crate::storage::{ReadRanges, shown_url};
 
 /// The names of files to open in a repository. The first one that is there counts.

@@ -13,10 +13,10 @@ use ureq::BodyReader;
 use super::client::{Failed, Get, Linked, Reply, Retries, failed_status, get, read_body};
 use super::content_range::{ContentRange, check_encoding, check_length, content_length, is_framed};
 use super::object_name::{ObjectName, changed, cut_after, version_of};
-use super::source::{RangeBody, RemoteObject};
 use super::url::WebUrl;
 use super::whole::WholeObject;
 use crate::limits::Limits;
+use crate::remote::source::{RangeBody, RemoteObject};
 
 /// The number of bytes of the first request, which also finds out the length.
 const FIRST: u64 = 64 << 10;

@@ -4,8 +4,8 @@ use ureq::http::HeaderMap;
 
 use super::client::{Failed, Linked, values};
 use super::url::WebUrl;
-use super::version::ObjectVersion;
 use crate::error::{Error, ErrorKind};
+use crate::remote::version::ObjectVersion;
 
 /// The URL of an object, and what its first answer said about it.
 #[derive(Clone)]

@@ -14,9 +14,9 @@ use ureq::BodyReader;
 use super::client::{Failed, Get, Reply, Retries, failed_status, get, read_body};
 use super::content_range::{check_encoding, content_length};
 use super::object_name::{ObjectName, changed, cut_after};
-use super::source::{RangeBody, RemoteObject};
 use crate::error::{Error, ErrorKind};
 use crate::limits::Limits;
+use crate::remote::source::{RangeBody, RemoteObject};
 
 /// The bytes at the beginning that are kept in any case.
 const KEPT: u64 = 64 << 20;

@@ -8,8 +8,8 @@ use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::NextTimeout;
 
-use super::environment::is_in;
 use super::url::WebUrl;
+use crate::remote::environment::is_in;
 
 /// Networks that are not on the internet, or whose addresses stand for others: their length in bits, and the first
 /// address.

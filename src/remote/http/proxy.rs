@@ -9,8 +9,8 @@ use ureq::Error;
 use ureq::http::Uri;
 use ureq::unversioned::transport::{Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport};
 
-use super::environment::ProxyVariable;
 use super::url::WebUrl;
+use crate::remote::environment::ProxyVariable;
 
 /// A proxy, and the variable that names it.
 #[derive(Clone, PartialEq, Eq)]
