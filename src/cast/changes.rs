@@ -54,6 +54,7 @@ pub(super) struct RoundingCounts {
 
 impl RoundingCounts {
     /// Adds a number and its rounded value. Without branches, so that the loop is vectorized.
+    // Part of the loops of `vectors`, which are compiled for wide vectors only as far as they are inlined.
     #[inline(always)]
     pub(super) fn add<F: Float>(&mut self, from: F, to: F) {
         let (is_changed, is_finite) = (from != to, to.abs() < F::infinity());

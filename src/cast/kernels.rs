@@ -209,6 +209,8 @@ macro_rules! cast {
             const STEPS: Steps = integer_steps::<$scalar>();
         }
 
+        // All of these are parts of loops that `vectors::widest` compiles for the vectors of the processor. It compiles
+        // only what is inlined, and a conversion that can fail would keep the loop from being vectorized.
         impl Integer for $scalar {
             const BEGIN: f64 = <$scalar>::MIN as f64;
             const END: f64 = <$scalar>::MAX as f64 + 1.0;
@@ -406,6 +408,7 @@ trait Rounded: Float + Into<f64> {
     fn nearest(number: f64) -> Self;
 }
 
+// Inlined into loops for wide vectors, in both implementations.
 impl Rounded for f32 {
     const SHIFT: Self = 1.5 * (1 << (Self::MANTISSA_DIGITS - 1)) as Self;
     type Count = u32;
@@ -461,6 +464,7 @@ fn widen<A: SmallFloat>(bytes: &[u8], take: &mut dyn FnMut(&[f32])) {
 }
 
 /// Rounds to odd: the last bit of the result is set if bits were lost.
+// These are inlined into loops for wide vectors.
 #[inline(always)]
 fn to_odd_f64<A: Integer>(integer: A) -> f64 {
     let (nearest, lost) = to_nearest_f64(integer);
@@ -517,6 +521,8 @@ const fn is_wide<A>() -> bool {
 }
 
 /// Rounds numbers to integers of up to 32 bits. `None` if one is out of range or NaN.
+// Inlined into `widest`, as `round_any`, which is for chunks with a number out of range: most have none, and are
+// counted by less.
 #[inline(always)]
 fn round_in_range<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> Option<Changes> {
     if is_wide::<A>() {
@@ -586,6 +592,7 @@ fn round_any<A: Integer, F: Rounded>((numbers, integers): (&[F], &mut [A])) -> C
 
 /// Appends the nearest integers in range.
 fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut Vec<u8>) -> Changes {
+    // Inlined into `widest`.
     #[inline(always)]
     fn clamp<A: Integer, H: Integer + Into<i64>>((numbers, integers): (&[H], &mut [A])) -> u32 {
         // The limits of `A`, or of the hub if it has less room. Compared in the hub, more are done at once.
@@ -608,6 +615,7 @@ fn append_in_range<A: Integer, H: Integer + Into<i64>>(numbers: &[H], out: &mut 
 }
 
 /// Returns the nearest float, ties to even, and `true` if it is another number.
+// Both are inlined into the loop below.
 #[inline(always)]
 fn nearest_f32<A: Integer>(integer: A) -> (f32, bool) {
     let nearest = integer.to_f32();
@@ -627,6 +635,7 @@ fn append_nearest<A: Integer, F: Element + Pod>(
     round: impl Fn(A) -> (F, bool) + Copy,
     out: &mut Vec<u8>,
 ) -> Changes {
+    // Inlined into `widest`.
     #[inline(always)]
     fn each<A: Integer, F>((integers, floats, round): (&[A], &mut [F], impl Fn(A) -> (F, bool))) -> u32 {
         let mut changed = 0;
@@ -647,6 +656,8 @@ fn append_nearest<A: Integer, F: Element + Pod>(
 }
 
 /// Appends integers as floats, exactly.
+// No change is looked for: converting back and comparing took 13.4 instead of 3.9 instructions for each element of
+// `i8`.
 fn append_exact<A: Integer, F: SmallFloat>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
     convert(bytes, A::to_f32, &mut |wide| elements::append(out, wide.len(), |floats| F::narrow(wide, floats)));
     Changes::default()
@@ -654,6 +665,7 @@ fn append_exact<A: Integer, F: SmallFloat>(bytes: &[u8], out: &mut Vec<u8>) -> C
 
 /// Appends the nearest integers in range, of the same size.
 fn append_clamped<A: Integer, B: Integer>(bytes: &[u8], out: &mut Vec<u8>) -> Changes {
+    // Integers of one size are clamped without being widened first. Inlined into `widest`.
     #[inline(always)]
     fn clamp<A: Integer, B: Integer>(integer: A) -> A {
         let (smallest, largest) = (B::from_i64(i64::MIN).to_i64(), B::from_i64(i64::MAX).to_i64());

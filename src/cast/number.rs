@@ -118,6 +118,7 @@ fn round_to_odd(integer: i128) -> f64 {
 /// Rounds to odd: the last bit of the result is set if bits were lost. A finite number stays finite.
 ///
 /// Rounding the result to a narrower float gives the same as rounding once. (`half` would drop bits of an `f64`.)
+// Inlined into the loops that `vectors::widest` compiles for wide vectors: a call would end the vectors.
 #[expect(clippy::cast_possible_truncation, reason = "lost bits set the last one")]
 #[inline(always)]
 pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
@@ -129,6 +130,7 @@ pub(super) fn round_to_odd_f32(wide: f64) -> f32 {
     f32::from_bits(if is_exact { nearest.to_bits() } else { toward_zero | 1 })
 }
 
+// Inlined for the same reason.
 #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest")]
 #[inline(always)]
 pub(super) fn round_to_f32(wide: f64) -> f32 {

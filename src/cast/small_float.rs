@@ -55,6 +55,7 @@ impl SmallFloat for bf16 {
     }
 }
 
+// Inlined into loops for wide vectors, as the next two. The conversions of `half` have branches, and are calls.
 #[inline(always)]
 fn bf16_to_f32(number: bf16) -> f32 {
     f32::from_bits(u32::from(number.to_bits()) << 16)

@@ -9,6 +9,8 @@ use super::Digest;
 use crate::threads::in_order;
 
 /// The number of bytes below one node of BLAKE3's tree, hashed at once by a thread. It must be a power of two.
+// A part stays in the cache of the thread that read it. Chunks of 8 MiB were read by all threads and then hashed by
+// all: these waited for each other twice in a chunk.
 const PART: usize = 256 << 10;
 
 /// A function that fills memory with the bytes from an offset on.

@@ -290,6 +290,8 @@ impl<'f> FileTensor<'f> {
     #[cold]
     fn check_view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
+            // Safe code would have an invalid bool, and could read out of bounds with it as an index. A copy is checked
+            // after it was made.
             Some(_) if self.may_become_invalid() => {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))

@@ -70,6 +70,7 @@ impl<'de> Deserializer<'de> {
         Self::with_storage(reading, ReaderStorage::Boxed(Box::new(Stream::new(reader))), limits, None)
     }
 
+    // Inlined: one more move of the deserializer took 6 % more instructions for a small message.
     #[inline(always)]
     fn with_storage(
         reading: &'de Reading,

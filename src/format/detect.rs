@@ -22,6 +22,7 @@ pub(crate) fn detect(file: &mut dyn ReadAt, path: Option<&Path>) -> Result<&'sta
     let begin = &begin[..len];
 
     let named = all(&mut |format| path.is_some_and(|path| has_extension(format, path)));
+    // To look, btf takes the first eight bytes of a file for a count, and reads as many offsets.
     // Formats are asked to look only if nothing before was decisive.
     let mut by_magic = all(&mut |format| format.magics.iter().any(|magic| magic.is_in(begin)));
     // Archives of several formats begin alike.

@@ -60,6 +60,8 @@ impl<'a> FlatbufferReader<'a> {
     }
 
     /// Reads the table referred to by the offset at `from`, in the part at `owner`.
+    // Inlined, as the functions of tables below: a table was moved several times through memory before its fields were
+    // read.
     #[inline(always)]
     fn table(&'a self, from: usize, owner: usize) -> Result<Table<'a>> {
         self.table_at(self.follow(from, owner)?, from)

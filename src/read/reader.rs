@@ -234,6 +234,7 @@ impl<'de> Reader<'de> {
 
     /// Reads a tensor of a file in memory in one step, if its header is as expected, its payload is stored as it is and
     /// any bytes are valid. This takes a third of the instructions of [`payload`](Self::payload) and its checks.
+    // Inlined into the search for each field.
     #[inline(always)]
     pub(crate) fn read_plain(&mut self, i: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'de [u8])> {
         let ReaderStorage::Slice(file) = &self.loader.storage else { return None };

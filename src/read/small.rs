@@ -72,6 +72,7 @@ impl<'f> SmallIndex<'f> {
     }
 
     /// Adds a tensor, possibly with the header of an earlier one.
+    // Inlined for the same reason.
     #[inline(always)]
     pub(crate) fn push_read(&mut self, name: &'f str, header: ReadHeader, payload: &'f [u8]) -> Option<()> {
         let info = match header {

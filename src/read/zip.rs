@@ -132,6 +132,7 @@ impl LocalHeader<'_> {
                 "the zip archive is damaged: a record begins with {magic:08x}, but expected {expected:08x}"
             ));
         }
+        // numpy and unzip refuse another name, too. That of sizes, checksums and methods goes further than they do.
         if usize::from(self.u16(Self::NAME)) != name.len() || local_name != name {
             let most = local_name.len().min(self.u16(Self::NAME).into());
             let [local, name] = [&local_name[..most], name].map(|name| name.escape_ascii().to_string());

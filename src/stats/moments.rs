@@ -223,6 +223,7 @@ impl Moments {
 const LANES: usize = 8;
 
 /// Returns everything computed in one pass over finite elements.
+// Inlined into `widest`, as the squares below, so that a pass uses the widest vectors of the processor.
 #[inline(always)]
 fn sums_of<F: Real>(elements: &[F]) -> Moments {
     let [mut smallest, mut largest] = [[F::infinity(); LANES], [F::neg_infinity(); LANES]];

@@ -22,6 +22,7 @@ const ZERO: u32 = 1 << (BIN_BITS - 1);
 /// A float type with bins.
 pub(super) trait Real: Float + Into<f64> {
     /// Returns the bin of the nearest number with [`BIN_BITS`] bits. Bins are in the order of the numbers.
+    // Inlined into the loops that find the bins of many elements at once.
     fn bin(self) -> u32;
 
     /// Compares numbers as `total_cmp` of the type does.
@@ -34,6 +35,7 @@ pub(super) trait Real: Float + Into<f64> {
     fn of_bin(bin: u32) -> f64;
 
     /// Adds the number to a sum. What rounding leaves out is added to `rest`, if it could matter.
+    // Inlined into the loop over elements.
     fn add_to(self, sum: &mut f64, rest: &mut f64);
 }
 
@@ -100,6 +102,8 @@ pub(super) struct BinCounts {
 }
 
 /// The number of bins in a page.
+// A table of all bins has 8 MiB. One thread counted in it, and touched its pages one by one to read it; with pages,
+// each thread has its own counts.
 const PAGE: u32 = 1 << 11;
 /// Beyond the end of all counts.
 const NO_PAGE: u32 = u32::MAX - (PAGE - 1);
@@ -120,6 +124,7 @@ impl BinCounts {
     }
 
     fn add_floats<F: Real>(&mut self, elements: &[F]) {
+        // Inlined into `widest`.
         #[inline(always)]
         fn each<F: Real>((elements, center, bins): (&[F], F, &mut [u32])) {
             elements.iter().zip(bins).for_each(|(&element, bin)| *bin = (element - center).bin());

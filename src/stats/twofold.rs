@@ -8,6 +8,7 @@ pub(super) struct Twofold {
 }
 
 /// Returns the rounded sum of two numbers, and what rounding left out. It has the instructions of six sums.
+// Inlined into the loop over elements, whose sums are kept apart for every eighth one.
 #[inline(always)]
 pub(super) fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;

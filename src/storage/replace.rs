@@ -229,6 +229,8 @@ fn follow(path: &Path) -> io::Result<PathBuf> {
 /// Returns the metadata of the file to be replaced, if there is one.
 pub(crate) fn look(path: &Path) -> io::Result<Option<fs::Metadata>> {
     match fs::metadata(path) {
+        // Renaming needs the permission of the folder only, so that the file's own would count for nothing. The
+        // superuser is refused too: read-only means that nobody writes.
         Ok(old) if old.is_file() && old.permissions().readonly() => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "is read-only; make it writable or remove it to replace it",

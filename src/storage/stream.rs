@@ -36,6 +36,7 @@ const FIRST: usize = 1 << 10;
 
 /// The largest buffer, reached while tensors are small. A larger one saves hardly any calls per byte, takes longer to
 /// allocate, and evicts other data from the processor's caches.
+// A stream of 1,000 messages of 500 floats took 2 to 12 % less time than with 256 KiB.
 const BUFFER: usize = 64 << 10;
 
 /// The largest size of a read into its place.

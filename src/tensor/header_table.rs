@@ -87,6 +87,7 @@ impl HeaderTable {
     }
 
     /// Returns whether a header has this number.
+    // Inlined into `find`, which compares recent headers with that of each tensor.
     #[inline(always)]
     fn is(&self, number: u32, info: &TensorInfo) -> bool {
         match self.as_slice().get(number as usize) {

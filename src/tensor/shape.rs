@@ -20,6 +20,7 @@ use std::ops::Deref;
 pub struct Shape(Dims);
 
 /// Unlike a `SmallVec`, few dims are cloned without a look at their number.
+// Cloning a `SmallVec` calls `memcpy` with a length that the compiler does not know.
 #[derive(Clone)]
 enum Dims {
     /// Their number, and zeros after them.

@@ -128,6 +128,7 @@ fn check_info(tensor: &TensorRecord<'_>, encode: &dyn Encode) -> Result<(), Erro
     encode.check(tensor.info)
 }
 
+// Inlined into the work for each tensor. What is rare in it has functions of its own, which are not.
 #[inline(always)]
 fn check_name(tensor: &TensorRecord<'_>, encode: &dyn Encode, names: NamePolicy) -> Result<(), ErrorKind> {
     if names == NamePolicy::Stored {
@@ -169,11 +170,14 @@ impl Planner<'_> {
         self.add(&RowMajor::new(tensor).record())
     }
 
+    // Inlined. Tensors in another order call this once more, so that `tensor` does not call itself: a function that
+    // does is not inlined.
     #[inline(always)]
     fn add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         self.try_add(tensor).map_err(|error| error.in_tensor(tensor.name))
     }
 
+    // Inlined into `add`: the result of a call would pass through memory for each tensor.
     #[inline(always)]
     fn try_add(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let plan = &mut *self.plan;

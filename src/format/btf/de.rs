@@ -247,6 +247,7 @@ pub(super) fn small<'f>(file: &'f [u8], limits: &Limits, index: &mut SmallIndex<
     Some(())
 }
 
+// TFRT takes records in any order, with gaps, and two tensors of one record. Other overlaps are damage.
 fn check_overlaps(records: &[Range<u64>]) -> Result<()> {
     let order = sorted::positions(records.len(), &mut |one, other| records[one].start.cmp(&records[other].start));
     for pair in order.windows(2) {
@@ -296,6 +297,7 @@ fn read_table(file: &mut dyn ReadAt, limits: &Limits) -> Result<RecordOffsets> {
     Ok(offsets)
 }
 
+// TFRT crashes on such an offset, or takes the table for a tensor.
 fn check_offset(offset: u64, i: usize, tensors: usize) -> Result<()> {
     let table = header::table_bytes(tensors as u64);
     let expected = if !offset.is_multiple_of(header::ALIGNMENT) {

@@ -58,6 +58,7 @@ pub(super) fn table_bytes(tensors: u64) -> u64 {
 pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -> Result<(TensorInfo, u8)> {
     let start = cursor.offset();
     let rank = cursor.u64()?;
+    // The six reserved bytes after them are not looked at: old writers left garbage there.
     let [tag, number, ..] = cursor.array::<8>()?;
     let dtype = TAGS.iter().find(|(known, _)| *known == tag).map(|(_, dtype)| *dtype);
     if dtype.is_none() && end.is_none() {
@@ -70,6 +71,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -
     for _ in 0..rank {
         shape.push(read_dim(cursor)?);
     }
+    // A dtype of a later version costs its tensor, not the file: the next record tells where this one ends.
     let Some(dtype) = dtype else {
         let bytes = end.unwrap_or_default().saturating_sub(cursor.offset());
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -79,6 +81,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>, end: Option<u64>, limits: &Limits) -
     };
     let layout = match number {
         ROW_MAJOR => Layout::RowMajor,
+        // The document and the code of TFRT differ, and both kinds of files exist.
         COO_OF_TFRT | COO => Layout::Coo { entries: read_entries(cursor, &shape)? },
         tag => return Err(Error::new(ErrorKind::UnknownLayout { tag: tag.into() }).at(start + 9)),
     };

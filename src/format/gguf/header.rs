@@ -16,6 +16,7 @@ const TAGS: &[(u32, Dtype)] = &[
     (6, Dtype::Q5_0),
     (7, Dtype::Q5_1),
     (8, Dtype::Q8_0),
+    // A block of `q8_1` has 36 bytes in ggml, and 40 in Python's gguf. ggml decides, as it reads them.
     (9, Dtype::Q8_1),
     (10, Dtype::Q2K),
     (11, Dtype::Q3K),

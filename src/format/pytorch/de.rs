@@ -156,6 +156,7 @@ impl Member {
     /// Compares the checksum of the contents, if there is one.
     fn check_sum(&self, file: &mut dyn ReadAt) -> Result<()> {
         const PIECE: u64 = 64 << 10;
+        // PyTorch can leave checksums out, and then writes zeros.
         let Some(expected) = self.crc32 else { return Ok(()) };
         let (mut crc, mut piece, mut cursor) = (Crc::new(), Vec::new(), Cursor::new(file, self.range.start));
         while cursor.offset() < self.range.end {
@@ -394,6 +395,8 @@ fn read_legacy(
 }
 
 /// Returns whether what `torch.save` writes begins at an offset.
+// Two calls of `torch.save` to one file leave two values. `torch.load` reads one of them and does not say so; our
+// warning does.
 fn begins_another(file: &mut dyn ReadAt, offset: u64) -> bool {
     // The header of a frame can come before the number.
     let mut begin = [0; 24];

@@ -174,6 +174,7 @@ impl Heap {
 }
 
 /// The values of all containers, in one allocation: most have one to three values, and there are hundreds of thousands.
+// With a vector for each tuple, malloc and free took a quarter of the instructions of reading a trainer's metadata.
 #[derive(Debug, Default)]
 pub(super) struct Containers {
     values: Vec<PickleValue>,

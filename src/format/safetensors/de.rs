@@ -135,6 +135,7 @@ pub(super) fn rewrite_metadata(file: &mut dyn ReadAt, limits: &Limits, changes: 
 
 /// Returns the members of the header.
 fn members<'a>(json: &'a str, limits: &Limits) -> Result<Vec<(String, JsonValue<'a>)>> {
+    // The crate takes the last of two entries of one name. The file does not say which one was meant.
     JsonValue::whole(json).members("number of tensors", limits.tensors, |name| ErrorKind::DuplicateName { name })
 }
 

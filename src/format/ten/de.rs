@@ -39,10 +39,12 @@ struct CommonHeader {
 const AHEAD: u64 = 64;
 
 impl IndexReader for Reader {
+    // WebDataset writes several tensors of one name: nothing in a stream is looked up by name.
     fn names_may_repeat(&self) -> bool {
         true
     }
 
+    // Only the header of a tensor tells where the next one begins.
     fn is_chained(&self) -> bool {
         true
     }

@@ -25,6 +25,8 @@ use crate::write::Plan;
 pub(super) fn append(path: &Path, tensors: &dyn Tensors, encode: &Encode, limits: &Limits) -> Result<()> {
     let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
     let append = || {
+        // Two appends at once read the same old file, and the one that ended last dropped what the other had added. We
+        // wait instead of failing: an append is short, and scripts would only try again.
         let _lock = FileLock::acquire(path)?;
         let (old, _) = open_regular(path).map_err(named)?;
         replace(path, |new| rewrite(&old, new, tensors, encode.clone(), limits))

@@ -150,6 +150,7 @@ impl Encode {
     ) -> Result<()> {
         let (model, operations) = (self.model.as_deref(), self.operations.as_deref().unwrap_or_default());
         let (most, ids) = measure(tensors.clone(), model, operations, header::MAX_METADATA)?;
+        // Its own reader finds ids by a binary search, but its writer does not sort them.
         let sorted = sorted::by_number(&ids);
         if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             let name = |index| tensors.clone().nth(index).map_or("", |tensor| tensor.name);

@@ -160,6 +160,7 @@ impl MemberNames {
     }
 
     /// Returns whether a member is the last one of its name.
+    // Python's zipfile, and so numpy, finds members by a dict of their names, in which the last one stays.
     fn keeps(&self, name: &MemberName, i: usize) -> bool {
         self.last.get(name.text()) == Some(&i)
     }
@@ -223,6 +224,7 @@ impl MemberReader<'_, '_> {
 
     /// Returns the array in a member, recognized by its first bytes.
     fn array(&mut self, contents: &ZipContents, range: Range<u64>, label: &str) -> Result<Option<MemberTensor>> {
+        // numpy decides by the first bytes as well, whatever the ending of the name is.
         if contents.len < header::MAGIC.len() as u64 {
             return Ok(None);
         }
@@ -283,6 +285,8 @@ fn codec(contents: &ZipContents, big_endian: Option<NonZeroU8>, head: u32) -> Co
 /// Decodes the beginnings of members in turn. Its memory is larger than a header, and is reused.
 #[derive(Default)]
 struct Inflater {
+    // A state takes 43 KB. Made anew for each member, it took two thirds of the time for opening a deflated archive of
+    // 100,000 members.
     state: Option<Decompress>,
     input: Vec<u8>,
     /// The number of bytes of `input` already decoded.
