@@ -6,6 +6,7 @@ mod piece;
 mod read;
 mod slice;
 mod tiling;
+mod window;
 
 pub(crate) use chunks::{Chunks, TensorChunk};
 pub(crate) use merge::{Merging, Span, merge_and_cut};
@@ -13,3 +14,4 @@ pub(crate) use piece::ReadPiece;
 pub(crate) use read::read_pieces;
 pub(crate) use slice::TensorSlice;
 pub(crate) use tiling::check_tiling;
+pub(crate) use window::LoadWindow;

@@ -168,22 +168,26 @@ pub(super) struct Job<'p> {
 enum JobPiece<'p> {
     All(&'p ReadPiece<'p>),
     Part(Box<ReadPiece<'p>>),
-}
-
-impl<'p> std::ops::Deref for JobPiece<'p> {
-    type Target = ReadPiece<'p>;
-
-    fn deref(&self) -> &ReadPiece<'p> {
-        match self {
-            Self::All(piece) => piece,
-            Self::Part(piece) => piece,
-        }
-    }
+    /// Bytes as they are stored.
+    Stored,
 }
 
 impl<'p> Job<'p> {
+    /// Reads `len` bytes from `start` on, as they are stored.
+    pub(super) fn stored(start: u64, len: usize) -> Self {
+        Self { start, within: 0..len, piece: JobPiece::Stored }
+    }
+
+    fn piece(&self) -> Option<&ReadPiece<'p>> {
+        match &self.piece {
+            JobPiece::All(piece) => Some(piece),
+            JobPiece::Part(piece) => Some(piece),
+            JobPiece::Stored => None,
+        }
+    }
+
     pub(super) fn is_decoded(&self) -> bool {
-        self.piece.is_decoded()
+        self.piece().is_some_and(ReadPiece::is_decoded)
     }
 
     /// Returns whether its bytes are in several places, each of which is read alone.
@@ -193,7 +197,7 @@ impl<'p> Job<'p> {
 
     /// Returns the elements that are in several runs.
     pub(super) fn part(&self) -> Option<&TensorSlice<'p>> {
-        match &self.piece.elements {
+        match &self.piece()?.elements {
             PieceElements::Run(_) => None,
             PieceElements::Runs(part) => Some(part),
         }
@@ -201,20 +205,20 @@ impl<'p> Job<'p> {
 
     /// Returns the offset of the payload of the whole tensor.
     pub(super) fn payload_start(&self) -> u64 {
-        self.piece.entry.start()
+        self.piece().map_or(self.start, |piece| piece.entry.start())
     }
 
     /// Reads the bytes from a file; one run with several threads, unless other jobs have threads of their own.
     pub(super) fn read(&self, storage: &FileStorage, is_alone: bool, bytes: &mut [u8]) -> Result<()> {
-        if self.is_decoded() {
-            return self.decode(storage, bytes);
+        if let Some(piece) = self.piece().filter(|piece| piece.is_decoded()) {
+            return piece.decode(storage, bytes);
         }
-        match &self.piece.elements {
-            PieceElements::Run(_) => {
+        match self.part() {
+            None => {
                 let read = if is_alone { FileStorage::read_at } else { FileStorage::read_alone };
                 read(storage, self.start, bytes).map_err(|error| self.of_whole(self.start, error))
             }
-            PieceElements::Runs(part) => {
+            Some(part) => {
                 let start = self.payload_start();
                 match storage.gathered(start) {
                     Some(gather) => gather.read(storage, Wanted::Box(part.ranges()), bytes),
@@ -229,7 +233,7 @@ impl<'p> Job<'p> {
     /// Returns the offset after the last byte to read.
     pub(super) fn end(&self) -> u64 {
         match self.part() {
-            _ if self.is_decoded() => self.piece.entry.range().end,
+            _ if self.is_decoded() => self.piece().map_or(self.start, |piece| piece.entry.range().end),
             Some(part) => self.payload_start().saturating_add(part.bounds().end as u64),
             None => self.start.saturating_add(self.within.len() as u64),
         }
@@ -238,7 +242,9 @@ impl<'p> Job<'p> {
     /// Returns whether both read the same bytes to memory in the same way, as of tied tensors. A tensor and its conjugate
     /// differ in their codecs only.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        let (one, two) = (&self.piece, &other.piece);
+        let (Some(one), Some(two)) = (self.piece(), other.piece()) else {
+            return self.piece().is_none() && other.piece().is_none() && self.within == other.within;
+        };
         let same_elements = match (&one.elements, &two.elements) {
             (PieceElements::Run(one), PieceElements::Run(two)) => one == two,
             _ => one.is_whole && two.is_whole,
@@ -252,7 +258,7 @@ impl<'p> Job<'p> {
 
     /// Returns the number of bytes before the payload that its checksum covers.
     pub(super) fn head_bytes(&self) -> usize {
-        let ReadPiece { entry, is_whole, .. } = &*self.piece;
+        let Some(ReadPiece { entry, is_whole, .. }) = self.piece() else { return 0 };
         let before = if *is_whole { entry.start() - entry.needed_from() } else { 0 };
         usize::try_from(before).unwrap_or_default()
     }
@@ -260,13 +266,17 @@ impl<'p> Job<'p> {
     /// Makes an error about bytes at an offset one about the payload.
     #[cold]
     pub(super) fn of_whole(&self, offset: u64, error: Error) -> Error {
-        self.piece.entry.of_whole(offset, error)
+        match self.piece() {
+            Some(piece) => piece.entry.of_whole(offset, error),
+            None => error,
+        }
     }
 
     /// Checks the bytes, and makes them little-endian elements. What the checksum covers before the payload is read if it
     /// is not known.
     pub(super) fn finish(&self, storage: &FileStorage, head: Option<&[u8]>, bytes: &mut [u8]) -> Result<()> {
-        let ReadPiece { entry, is_whole, .. } = *self.piece;
+        let Some(piece) = self.piece() else { return Ok(()) };
+        let ReadPiece { entry, is_whole, .. } = *piece;
         if is_whole && entry.has_checksum() {
             match head {
                 Some(head) => check_sum_after(&entry, head, bytes),
@@ -277,20 +287,22 @@ impl<'p> Job<'p> {
             codec.swap(bytes);
         }
         if let Err(invalid) = entry.normalize(bytes, 0) {
-            return Err(self.in_tensor(invalid).into());
+            return Err(piece.in_tensor(invalid).into());
         }
         if let (true, Layout::Coo { .. }) = (is_whole, &entry.info().layout) {
             entry.info().check_bytes(bytes)?;
         }
         Ok(())
     }
+}
 
+impl ReadPiece<'_> {
     /// Makes an error about an element of the bytes one about an element of the whole tensor. Only bools can be wrong,
     /// and they have a byte each.
     #[cold]
     fn in_tensor(&self, invalid: InvalidTensor) -> InvalidTensor {
         let InvalidTensor::Value { dtype, element, found } = invalid else { return invalid };
-        let element = match &self.piece.elements {
+        let element = match &self.elements {
             PieceElements::Run(from) => from + element,
             PieceElements::Runs(part) => part.place_in_payload(element),
         };
@@ -299,7 +311,7 @@ impl<'p> Job<'p> {
 
     /// Reads the payload in order, and puts the elements in their places.
     fn decode(&self, storage: &FileStorage, bytes: &mut [u8]) -> Result<()> {
-        let ReadPiece { entry, elements, is_whole, .. } = &*self.piece;
+        let Self { entry, elements, is_whole, .. } = self;
         let (runs, end) = match elements {
             PieceElements::Run(from) => (None, from + bytes.len()),
             PieceElements::Runs(part) => (Some(part.runs()), part.bounds().end),
@@ -324,7 +336,7 @@ impl<'p> Job<'p> {
 
 /// Returns the limits of merging for bytes at an offset.
 pub(super) fn merging(storage: &FileStorage, offset: u64) -> Merging {
-    if storage.is_source(offset) { Merging::REMOTE } else { Merging::LOCAL }
+    if storage.takes_requests(offset) { Merging::REMOTE } else { Merging::LOCAL }
 }
 
 /// Reads a part of the payload that begins at `start`.

@@ -7,7 +7,7 @@ use super::merge::Merging;
 use super::piece::{Job, ReadPiece};
 use super::slice::Runs;
 use crate::error::{Error, Result};
-use crate::storage::FileStorage;
+use crate::storage::{FileStorage, ReadCost};
 use crate::tensor::sorted;
 use crate::threads;
 
@@ -29,27 +29,52 @@ pub(crate) fn read_pieces(
 ) -> Result<(), (usize, Error)> {
     if let [(piece, memory)] = &mut pieces[..]
         && let Some(job) = piece.single_job()
-        && !storage.is_source(job.start)
+        && !storage.takes_requests(job.start)
     {
         let read = job.read(storage, true, memory).and_then(|()| count(memory.len()));
         return read.map_err(|error| (0, error));
     }
-    let (mut jobs, mut total) = (Vec::with_capacity(pieces.len()), 0_usize);
+    let mut jobs = Vec::with_capacity(pieces.len());
     for (i, (piece, mut memory)) in pieces.into_iter().enumerate() {
         let mut done = 0;
         piece.jobs(&mut |job| {
             let Range { start, end } = job.within;
             let (bytes, rest) = std::mem::take(&mut memory)[start - done..].split_at_mut(end - start);
-            (memory, done, total) = (rest, end, total.saturating_add(end - start));
+            (memory, done) = (rest, end);
             jobs.push(Some(PlacedJob { piece: i, job, bytes, copies: Vec::new() }));
         });
     }
+    read_jobs(storage, jobs, count)
+}
+
+/// Reads ranges as they are stored, each given by its offset, to its memory.
+///
+/// # Errors
+///
+/// That of the first range in the order of the file that failed, with its index.
+pub(super) fn read_ranges<'m>(
+    storage: &FileStorage,
+    ranges: impl Iterator<Item = (u64, &'m mut [u8])>,
+) -> Result<(), (usize, Error)> {
+    let placed = |(piece, (start, bytes)): (usize, (u64, &'m mut [u8]))| {
+        Some(PlacedJob { piece, job: Job::stored(start, bytes.len()), bytes, copies: Vec::new() })
+    };
+    read_jobs(storage, ranges.enumerate().map(placed).collect(), &mut |_| Ok(()))
+}
+
+/// Reads all jobs, of which none is `None`.
+fn read_jobs(
+    storage: &FileStorage,
+    mut jobs: Vec<Option<PlacedJob<'_, '_>>>,
+    count: &mut (dyn FnMut(usize) -> Result<()> + Send),
+) -> Result<(), (usize, Error)> {
+    let total = jobs.iter().flatten().map(|placed| placed.bytes.len()).fold(0, usize::saturating_add);
     // Reading goes through the file once, whatever the order of the pieces.
     let starts: Vec<u64> = jobs.iter().flatten().map(|placed| placed.job.start).collect();
     let jobs = join_same(sorted::by_number(&starts).into_iter().filter_map(|(_, i)| jobs[i].take()));
     let failed = Failures { first: Mutex::new(None), count: Mutex::new(count) };
     let (of_sources, of_files): (Vec<_>, Vec<_>) =
-        jobs.into_iter().enumerate().partition(|(_, placed)| storage.is_source(placed.job.start));
+        jobs.into_iter().enumerate().partition(|(_, placed)| storage.takes_requests(placed.job.start));
     if !of_sources.is_empty() {
         read_sources(storage, of_sources, &failed);
     }
@@ -59,7 +84,9 @@ pub(crate) fn read_pieces(
             failed.end(number, &mut placed, read);
         }
     };
-    let threads = storage.reading_threads(total).min(of_files.len());
+    let waits =
+        of_files.first().is_some_and(|(_, placed)| storage.cost(placed.job.start) == Some(ReadCost::SerialCall));
+    let threads = if waits { 1 } else { threads::threads_for(total).min(of_files.len()) };
     threads::for_each(threads, of_files.into_iter(), &work);
     match failed.first.into_inner().unwrap_or_else(PoisonError::into_inner) {
         None => Ok(()),

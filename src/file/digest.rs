@@ -63,7 +63,7 @@ impl FileTensor<'_> {
     /// Hashes the payload in parts, if it is stored as it is, and neither in memory nor in a source.
     fn hash_in_parts(&self, digester: &mut TensorDigester, progress: &mut dyn FnMut(u64)) -> Option<Result<()>> {
         let (entry, storage) = (self.entry(), &self.file.storage);
-        let is_source = storage.is_source(entry.start());
+        let is_source = storage.takes_requests(entry.start());
         if is_source || entry.has_codec() || entry.has_checksum() || self.bytes().is_some() {
             return None;
         }

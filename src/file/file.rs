@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::checkpoint;
 use super::{FileTensor, OpenOptions};
 use crate::error::{Error, ErrorKind, LoadReport, Result};
+use crate::fetch::LoadWindow;
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare_like};
 use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
@@ -693,12 +694,12 @@ impl File {
         takes_over: bool,
         read: &mut dyn FnMut(&mut Deserializer<'f>) -> Result<()>,
     ) -> Result<()> {
-        let mut file = FileReader::new(&self.storage);
+        let mut file = LoadWindow::new(&self.storage);
         match loaded {
-            Some(loaded) => loaded.iter().for_each(|i| self.index.entry(*i).announce(&mut file, takes_over)),
+            Some(loaded) => loaded.iter().for_each(|i| file.announce(&self.index.entry(*i), takes_over)),
             // Not all of them may be read.
             None if !self.has_sources() => {}
-            None => (0..index.len()).for_each(|i| index.entry(i).announce(&mut file, false)),
+            None => (0..index.len()).for_each(|i| file.announce(&index.entry(i), false)),
         }
         let reader = Reader::with_index(ReaderStorage::Boxed(Box::new(file)), index, self.limits.clone());
         let reader = reader.counting(loaded.and_then(|loaded| self.count(loaded)));
@@ -722,7 +723,7 @@ impl File {
 
     /// Returns whether payloads are read from sources of ranges, which take long to answer.
     pub(super) fn has_sources(&self) -> bool {
-        self.index.len() > 0 && self.storage.is_source(self.index.entry(0).start())
+        self.index.len() > 0 && self.storage.takes_requests(self.index.entry(0).start())
     }
 
     /// Begins to count the bytes of the payloads of tensors, given by position, if a listener wants to know.

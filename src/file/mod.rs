@@ -24,7 +24,7 @@ mod warnings;
 
 #[cfg(feature = "remote")]
 pub use crate::remote::{Traffic, traffic};
-pub use crate::storage::{LentBytes, ReadRanges};
+pub use crate::storage::{AccessPattern, LentBytes, ReadCost, ReadRanges};
 pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
 pub use edit::MetadataEdit;

@@ -215,7 +215,7 @@ impl Entry<'_> {
         take: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
         let Some(codec) = self.codec().filter(|_| end > 0) else { return Ok(()) };
-        let mut file = self.reader(storage);
+        let mut file = FileReader::with_payload(storage, self.needed_from()..self.range().end);
         let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
         let mut done = 0;
         while done < end
@@ -259,21 +259,6 @@ impl Entry<'_> {
         Ok(self.normalize(bytes, usize::try_from(offset).unwrap_or(usize::MAX))?)
     }
 
-    /// Returns a reader for this payload.
-    fn reader<'f>(&self, storage: &'f FileStorage) -> FileReader<'f> {
-        let mut reader = FileReader::new(storage);
-        self.announce(&mut reader, false);
-        reader
-    }
-
-    /// Announces that the payload will be read, and whether the caller will keep its bytes as owned memory. Decoded
-    /// payloads are never kept in that way.
-    pub(crate) fn announce(&self, reader: &mut FileReader<'_>, is_taken_over: bool) {
-        let is_coded = self.has_codec();
-        let element = self.info().unit_bytes();
-        reader.announce(self.needed_from(), self.range(), element, is_coded, is_taken_over && !is_coded);
-    }
-
     /// Returns the offset of the number of values in the payload of a sparse tensor.
     pub(super) fn value_count_offset(&self) -> u64 {
         self.range().start.saturating_add(coo_index_bytes(self.info()) as u64)
@@ -302,7 +287,7 @@ impl Entry<'_> {
 
     fn write_ranges(&self, storage: &FileStorage, write: WriteRange, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(codec) = self.codec() {
-            let mut file = self.reader(storage);
+            let mut file = FileReader::with_payload(storage, self.needed_from()..self.range().end);
             check_stored(&mut file, self)?;
             let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
             while let Some(piece) = decoder.piece()? {
@@ -331,7 +316,7 @@ impl Entry<'_> {
         if !self.has_checksum() {
             return write(storage, start, len, out);
         }
-        if storage.is_source(start) {
+        if storage.takes_requests(start) {
             // In one stream with the bytes before it that the checksum covers.
             let (from, mut sum) = (self.needed_from(), Sum::after(self, &[]));
             let mut summed = Summed { out, sum: &mut sum, head: start - from };

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::header_blocks::HeaderBlocks;
 use crate::error::Error;
 use crate::fetch::{Merging, Span, merge_and_cut};
-use crate::storage::ReadRanges;
+use crate::storage::{AccessPattern, ReadRanges};
 use crate::threads::at_once;
 
 /// An object on a server.
@@ -329,6 +329,13 @@ impl ReadRanges for RemoteSource {
         if self.run(parts.collect(), HEADERS.in_flight).is_ok() {
             let mut headers = self.headers();
             spans.into_iter().zip(bytes).for_each(|(span, bytes)| headers.insert(span.range.start, bytes));
+        }
+    }
+
+    fn will_be_read(&self, access: AccessPattern) {
+        if access == AccessPattern::InOrder {
+            // A body of the index that goes on is not waited for any more.
+            *self.ahead() = None;
         }
     }
 

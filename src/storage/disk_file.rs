@@ -1,21 +1,37 @@
-//! An open file on disk, of which long ranges are read past the page cache.
+//! A file on disk, open or in a pool. Long ranges of an open one are read past the page cache.
 
-use std::fs::File;
+use std::borrow::Cow;
+use std::fs::{self, File};
 use std::io;
 use std::ops::{Deref, Range};
+use std::path::Path;
+use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 
 #[cfg(target_os = "linux")]
 use super::once::get_or_make;
+use super::pool::{FilePool, PooledFile};
+use super::ranges::{AccessPattern, ReadCost, ReadRanges, check_all_read, read_calls};
 
-/// An open file on disk.
+/// The number of bytes that are hinted at an offset: a header is in them mostly.
+#[cfg(target_os = "linux")]
+const HEADER: u64 = 512;
+
+/// A file on disk.
 #[derive(Debug)]
 pub(super) struct DiskFile {
-    file: File,
+    handle: Handle,
     /// `None` where reading past the page cache is refused.
     #[cfg(target_os = "linux")]
     uncached: OnceLock<Option<Uncached>>,
+}
+
+#[derive(Debug)]
+enum Handle {
+    Open(File),
+    /// It may be closed between reads.
+    Pooled(PooledFile),
 }
 
 /// The same file, opened twice more.
@@ -31,25 +47,54 @@ struct Uncached {
 
 impl From<File> for DiskFile {
     fn from(file: File) -> Self {
-        Self {
-            file,
-            #[cfg(target_os = "linux")]
-            uncached: OnceLock::new(),
+        Self::new(Handle::Open(file))
+    }
+}
+
+/// A file that is open as long as this is held.
+pub(super) enum OpenFile<'a> {
+    Own(&'a File),
+    Pooled(Arc<File>),
+}
+
+impl Deref for OpenFile<'_> {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        match self {
+            Self::Own(file) => file,
+            Self::Pooled(file) => file,
         }
     }
 }
 
-impl Deref for DiskFile {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        &self.file
-    }
-}
-
 impl DiskFile {
-    pub(super) fn into_file(self) -> File {
-        self.file
+    fn new(handle: Handle) -> Self {
+        Self {
+            handle,
+            #[cfg(target_os = "linux")]
+            uncached: OnceLock::new(),
+        }
+    }
+
+    /// Lets the file be closed until it is read or mapped. It was just opened.
+    pub(super) fn pooled(self, pool: &Arc<FilePool>, path: &Path, metadata: &fs::Metadata) -> Self {
+        match self.handle {
+            Handle::Open(file) => Self::new(Handle::Pooled(pool.add(file, path, metadata))),
+            Handle::Pooled(_) => self,
+        }
+    }
+
+    /// Returns the open file.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`PooledFile::open`].
+    pub(super) fn open(&self) -> io::Result<OpenFile<'_>> {
+        match &self.handle {
+            Handle::Open(file) => Ok(OpenFile::Own(file)),
+            Handle::Pooled(file) => file.open().map(OpenFile::Pooled),
+        }
     }
 
     /// Fills the long middle of `bytes` from the disk, without the page cache. Returns its range: an empty one if the file
@@ -65,6 +110,8 @@ impl DiskFile {
         /// Shorter reads are faster through the cache, where the system reads ahead.
         const LONG: usize = 4 << 20;
 
+        // A file of a pool is not held open three times.
+        let Handle::Open(file) = &self.handle else { return 0..0 };
         if bytes.len() < LONG {
             return 0..0;
         }
@@ -74,7 +121,7 @@ impl DiskFile {
         if !start.is_multiple_of(BLOCK as u64) || blocks == 0 {
             return 0..0;
         }
-        let Some(uncached) = get_or_make(&self.uncached, &|| Uncached::open(&self.file).ok()) else { return 0..0 };
+        let Some(uncached) = get_or_make(&self.uncached, &|| Uncached::open(file).ok()) else { return 0..0 };
         if uncached.is_cached(start) {
             return 0..0;
         }
@@ -96,6 +143,77 @@ impl DiskFile {
     }
 }
 
+impl ReadRanges for DiskFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.open()?.metadata()?.len())
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let needed = bytes.len();
+        let direct = self.read_directly(offset, bytes);
+        let (head, rest) = bytes.split_at_mut(direct.start);
+        let read_some = |start: usize, bytes: &mut [u8]| {
+            read_calls(bytes, &mut |filled, rest| {
+                read_file_at(&*self.open()?, offset.saturating_add((start + filled) as u64), rest)
+            })
+        };
+        let mut read = read_some(0, head)?;
+        if read == direct.start {
+            read = direct.end + read_some(direct.end, &mut rest[direct.len()..])?;
+        }
+        check_all_read(read, needed)
+    }
+
+    /// Makes the system read these pages without waiting for them. Nothing happens where it cannot.
+    fn will_read(&self, _offsets: &[u64]) {
+        #[cfg(target_os = "linux")]
+        if let Ok(file) = self.open() {
+            for offset in _offsets {
+                // Advice may fail: the bytes are then read when they are asked for.
+                let advice = rustix::fs::Advice::WillNeed;
+                let _ = rustix::fs::fadvise(&*file, *offset, std::num::NonZeroU64::new(HEADER), advice);
+            }
+        }
+    }
+
+    /// Tells the system whether to read ahead.
+    fn will_be_read(&self, _access: AccessPattern) {
+        // The advice of a file of a pool would be lost when it is closed.
+        #[cfg(target_os = "linux")]
+        if let Handle::Open(file) = &self.handle {
+            let advice = match _access {
+                AccessPattern::Scattered => rustix::fs::Advice::Random,
+                AccessPattern::InOrder => rustix::fs::Advice::Normal,
+            };
+            // Advice may fail: more is read than needed then.
+            let _ = rustix::fs::fadvise(file, 0, None, advice);
+        }
+    }
+
+    fn cost(&self) -> ReadCost {
+        ReadCost::Call
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        Cow::Borrowed("")
+    }
+}
+
+#[cfg(unix)]
+fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
+}
+
+#[cfg(not(any(unix, windows)))]
+fn read_file_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 #[cfg(target_os = "linux")]
 impl Uncached {
     /// Opens a file again. Its path may lead to another one by now.
@@ -107,7 +225,7 @@ impl Uncached {
 
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let open =
-            |flags: OFlags| std::fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
+            |flags: OFlags| fs::OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(&path);
         let probe = open(OFlags::empty())?;
         fadvise(&probe, 0, None, Advice::Random)?;
         Ok(Self { direct: open(OFlags::DIRECT)?, probe })

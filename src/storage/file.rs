@@ -1,20 +1,21 @@
-//! Files to read at positions: on disk, mapped, in memory, behind any seekable reader, or several joined.
+//! Files to read at positions: on disk, mapped, in memory, behind any source of ranges, or several joined.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::disk_file::DiskFile;
 use super::headers::Headers;
-use super::mapping::{LentBytes, MappedFile, Mapping};
-use super::pool::{FilePool, PooledFile};
-use super::ranges::ReadRanges;
+use super::mapping::{LentBytes, Mapping};
+use super::pool::FilePool;
+use super::ranges::{AccessPattern, ReadCost, ReadRanges};
+use super::seekable::{ReadSeek, SeekableReader};
 use super::source_stream::SourceStream;
 use crate::error::{Error, ErrorKind, Result};
-use crate::tensor::checked_io::{check_read, write_all};
+use crate::tensor::checked_io::write_all;
 use crate::threads;
 
 /// The bytes of an open file.
@@ -132,7 +133,7 @@ pub trait GatherBytes: Send + Sync {
 
 /// A file read at positions.
 pub struct Positioned {
-    origin: Origin,
+    source: PositionedSource,
     len: u64,
     /// Memory for chunks of payloads, reused because allocating it takes long.
     chunk: Mutex<Vec<u8>>,
@@ -141,85 +142,23 @@ pub struct Positioned {
 }
 
 impl Positioned {
-    fn new(origin: Origin, len: u64) -> Self {
-        Self { origin, len, chunk: Mutex::default(), stream: Mutex::default() }
+    fn new(source: PositionedSource, len: u64) -> Self {
+        Self { source, len, chunk: Mutex::default(), stream: Mutex::default() }
     }
 }
 
-enum Origin {
-    File(DiskFile),
-    /// A file that may be closed between reads.
-    Pooled(PooledFile),
-    /// One thread at a time moves it to a position and reads.
-    Reader(Mutex<Box<dyn ReadSeek + Send>>),
-    Ranges(Arc<dyn ReadRanges>),
+/// What is read at positions. A file on disk can be put into a pool, or mapped.
+enum PositionedSource {
+    Disk(DiskFile),
+    Other(Arc<dyn ReadRanges>),
 }
 
-/// A seekable reader.
-pub trait ReadSeek: Read + Seek {}
-
-impl<R: Read + Seek> ReadSeek for R {}
-
-/// A file or reader, as it is read at positions.
-#[derive(Clone, Copy)]
-enum OriginRef<'a> {
-    File(&'a DiskFile),
-    Pooled(&'a PooledFile),
-    Reader(&'a Mutex<Box<dyn ReadSeek + Send>>),
-    Ranges(&'a dyn ReadRanges),
-}
-
-impl OriginRef<'_> {
-    /// Reads some bytes from `offset` on; none at the end. All of them lie before the length that was found on opening.
-    fn read_at(self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+impl PositionedSource {
+    fn as_ranges(&self) -> &dyn ReadRanges {
         match self {
-            OriginRef::File(file) => read_file_at(file, offset, bytes),
-            OriginRef::Pooled(file) => read_file_at(&*file.open()?, offset, bytes),
-            OriginRef::Reader(reader) => {
-                // The lock may be poisoned by a panic, but every read begins with a seek.
-                let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
-                reader.seek(SeekFrom::Start(offset))?;
-                check_read(reader.read(bytes)?, bytes.len())
-            }
-            OriginRef::Ranges(ranges) => ranges.read_at(offset, bytes).map(|()| bytes.len()),
+            Self::Disk(file) => file,
+            Self::Other(source) => &**source,
         }
-    }
-}
-
-impl OriginRef<'_> {
-    /// Fills as much of `bytes` as there is from `offset` on, and returns the number of bytes.
-    fn read_all(self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while filled < bytes.len() {
-            match self.read_at(offset.saturating_add(filled as u64), &mut bytes[filled..]) {
-                Ok(0) => break,
-                Ok(now) => filled += now,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(filled)
-    }
-}
-
-/// The access pattern of a file.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum AccessPattern {
-    /// A few bytes here and there.
-    Scattered,
-    /// Mostly long ranges.
-    InOrder,
-}
-
-impl AccessPattern {
-    #[cfg(target_os = "linux")]
-    fn advise(self, file: &File) {
-        let advice = match self {
-            Self::Scattered => rustix::fs::Advice::Random,
-            Self::InOrder => rustix::fs::Advice::Normal,
-        };
-        // Advice may fail: more is read than needed then.
-        let _ = rustix::fs::fadvise(file, 0, None, advice);
     }
 }
 
@@ -239,7 +178,7 @@ impl FileStorage {
 
     /// A file of `len` bytes, mapped when its bytes are first borrowed. If mapping fails, it is read at positions.
     pub(crate) fn mapped(file: File, len: u64) -> Self {
-        Self::Mapped(Mapping::new(MappedFile::Open(file.into()), len))
+        Self::Mapped(Mapping::new(file.into(), len))
     }
 
     /// Lets a file on disk be closed until it is read or mapped. It was just opened.
@@ -247,16 +186,10 @@ impl FileStorage {
         match self {
             Self::Mapped(mapping) => {
                 let len = mapping.len();
-                match mapping.into_file() {
-                    MappedFile::Open(file) => {
-                        let file = pool.add(file.into_file(), path, metadata);
-                        Self::Mapped(Mapping::new(MappedFile::Pooled(file), len))
-                    }
-                    pooled @ MappedFile::Pooled(_) => Self::Mapped(Mapping::new(pooled, len)),
-                }
+                Self::Mapped(Mapping::new(mapping.into_file().pooled(pool, path, metadata), len))
             }
-            Self::Positioned(Positioned { origin: Origin::File(file), len, .. }) => {
-                Self::Positioned(Positioned::new(Origin::Pooled(pool.add(file.into_file(), path, metadata)), len))
+            Self::Positioned(Positioned { source: PositionedSource::Disk(file), len, .. }) => {
+                Self::Positioned(Positioned::new(PositionedSource::Disk(file.pooled(pool, path, metadata)), len))
             }
             other => other,
         }
@@ -264,19 +197,18 @@ impl FileStorage {
 
     /// Reads a file of `len` bytes at positions.
     pub(crate) fn positioned(file: File, len: u64) -> Self {
-        Self::Positioned(Positioned::new(Origin::File(file.into()), len))
+        Self::Positioned(Positioned::new(PositionedSource::Disk(file.into()), len))
     }
 
     /// Reads from a reader at positions, up to its end.
-    pub(crate) fn reader(mut reader: Box<dyn ReadSeek + Send>) -> io::Result<Self> {
-        let len = reader.seek(SeekFrom::End(0))?;
-        Ok(Self::Positioned(Positioned::new(Origin::Reader(Mutex::new(reader)), len)))
+    pub(crate) fn reader(reader: Box<dyn ReadSeek + Send>) -> io::Result<Self> {
+        Self::ranges(Arc::new(SeekableReader(Mutex::new(reader))))
     }
 
     /// Reads from a source of ranges.
-    pub(crate) fn ranges(ranges: Arc<dyn ReadRanges>) -> io::Result<Self> {
-        let len = ranges.len()?;
-        Ok(Self::Positioned(Positioned::new(Origin::Ranges(ranges), len)))
+    pub(crate) fn ranges(source: Arc<dyn ReadRanges>) -> io::Result<Self> {
+        let len = source.len()?;
+        Ok(Self::Positioned(Positioned::new(PositionedSource::Other(source), len)))
     }
 
     /// The length in bytes.
@@ -348,39 +280,42 @@ impl FileStorage {
 
     /// Returns whether bytes at `offset` are read from a file.
     pub(super) fn is_on_disk(&self, offset: u64) -> bool {
-        self.positions(offset).is_some()
+        self.file(offset).0.source().is_some()
     }
 
-    /// Returns what is read at positions for bytes at `offset`, its length, and the offset within it.
-    fn positions(&self, offset: u64) -> Option<(OriginRef<'_>, u64, u64)> {
-        match self.file(offset) {
-            (Self::Positioned(Positioned { origin: Origin::File(file), len, .. }), start) => {
-                Some((OriginRef::File(file), *len, start))
-            }
-            (Self::Positioned(Positioned { origin: Origin::Pooled(file), len, .. }), start) => {
-                Some((OriginRef::Pooled(file), *len, start))
-            }
-            (Self::Positioned(Positioned { origin: Origin::Reader(reader), len, .. }), start) => {
-                Some((OriginRef::Reader(reader), *len, start))
-            }
-            (Self::Positioned(Positioned { origin: Origin::Ranges(ranges), len, .. }), start) => {
-                Some((OriginRef::Ranges(&**ranges), *len, start))
-            }
-            (Self::Mapped(mapping), start) => {
-                let origin = match mapping.file() {
-                    MappedFile::Open(file) => OriginRef::File(file),
-                    MappedFile::Pooled(file) => OriginRef::Pooled(file),
-                };
-                Some((origin, mapping.len(), start))
-            }
+    /// Returns what reads a file at positions.
+    fn source(&self) -> Option<&dyn ReadRanges> {
+        match self {
+            Self::Positioned(positioned) => Some(positioned.source.as_ranges()),
+            Self::Mapped(mapping) => Some(mapping.file()),
             _ => None,
         }
+    }
+
+    /// Returns what reading bytes at `offset` costs, unless they are in memory or mapped.
+    pub(crate) fn cost(&self, offset: u64) -> Option<ReadCost> {
+        match self.file(offset).0 {
+            Self::Positioned(Positioned { source, .. }) => Some(source.as_ranges().cost()),
+            Self::Gathered(gather) => self.cost(gather.start()),
+            _ => None,
+        }
+    }
+
+    /// Returns whether bytes at `offset` are asked for by requests, which take long to answer.
+    pub(crate) fn takes_requests(&self, offset: u64) -> bool {
+        self.cost(offset) == Some(ReadCost::Request)
+    }
+
+    /// Returns the number of bytes from `offset` to the end of its file.
+    pub(super) fn left(&self, offset: u64) -> u64 {
+        let (file, start) = self.file(offset);
+        file.len().saturating_sub(start)
     }
 
     /// Fills `bytes` of an index from `offset` on, if a source of ranges reads ahead by itself.
     pub(super) fn read_index_at(&self, offset: u64, bytes: &mut [u8]) -> Option<Result<()>> {
         let is_inside = offset.checked_add(bytes.len() as u64).is_some_and(|end| end <= self.len());
-        let read = self.source().filter(|_| is_inside)?.read_index_at(offset, bytes)?;
+        let read = self.slow_source().filter(|_| is_inside)?.read_index_at(offset, bytes)?;
         Some(read.map_err(|error| Error::from(error).at(offset)))
     }
 
@@ -405,17 +340,16 @@ impl FileStorage {
         }
     }
 
-    /// Returns whether the bytes are those of a source of ranges.
+    /// Returns whether all bytes are those of one source that takes requests.
     pub(crate) fn is_remote(&self) -> bool {
-        self.source().is_some()
+        self.slow_source().is_some()
     }
 
-    /// Returns the source of a file that is read by ranges.
-    pub(super) fn source(&self) -> Option<&dyn ReadRanges> {
+    /// Returns the source of a file, if it takes requests.
+    pub(super) fn slow_source(&self) -> Option<&dyn ReadRanges> {
         match self {
-            Self::Positioned(Positioned { origin: Origin::Ranges(ranges), .. }) => Some(&**ranges),
-            Self::Shared(shared) => shared.source(),
-            _ => None,
+            Self::Shared(shared) => shared.slow_source(),
+            _ => self.source().filter(|source| source.cost() == ReadCost::Request),
         }
     }
 
@@ -476,170 +410,105 @@ impl FileStorage {
             bytes.copy_from_slice(found?);
             return Ok(());
         }
-        let read = self.read_some(offset, bytes)?;
-        if read == bytes.len() { Ok(()) } else { Err(truncated(offset, needed, read as u64)) }
+        self.read_once(offset, bytes)
     }
 
     /// Fills several ranges, in order of their offsets and without overlaps. A source is asked for those of a file
-    /// together; several threads read those of a file on disk.
+    /// together.
     pub(crate) fn read_many(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
         let mut rest = ranges;
         while let Some((first, _)) = rest.first() {
             let (first, part) = (*first, self.part(*first));
             let end = rest.partition_point(|(offset, _)| self.part(*offset) == part);
             let (now, later) = rest.split_at_mut(end);
+            rest = later;
             let (file, start) = (self.file(first).0, part.map_or(0, |(_, start)| start));
-            match file.source() {
-                Some(source) => {
-                    for (offset, bytes) in &mut *now {
-                        *offset -= start;
-                        let (needed, left) = (bytes.len() as u64, file.len().saturating_sub(*offset));
-                        if needed > left {
-                            return Err(truncated(*offset + start, needed, left));
-                        }
-                    }
-                    let read = source.read_many(now).map_err(|error| Error::from(error).moved_by(start));
-                    match read.map_err(|error| if now.len() == 1 { error.at(first) } else { error }) {
-                        // The source does not say which of them it could not read.
-                        Err(error) if error.offset().is_none() && matches!(error.kind(), ErrorKind::Io(_)) => {
-                            for (offset, bytes) in now {
-                                let read = source.read_at(*offset, bytes).map_err(Error::from);
-                                read.map_err(|error| error.at(*offset).moved_by(start))?;
-                            }
-                        }
-                        read => read.map_err(|error| error.at(first))?,
+            let Some(source) = file.slow_source() else {
+                now.iter_mut().try_for_each(|(offset, bytes)| self.read_alone(*offset, bytes))?;
+                continue;
+            };
+            for (offset, bytes) in &mut *now {
+                *offset -= start;
+                let (needed, left) = (bytes.len() as u64, file.len().saturating_sub(*offset));
+                if needed > left {
+                    return Err(truncated(*offset + start, needed, left));
+                }
+            }
+            let read = source.read_many(now).map_err(|error| Error::from(error).moved_by(start));
+            match read.map_err(|error| if now.len() == 1 { error.at(first) } else { error }) {
+                // The source does not say which of them it could not read.
+                Err(error) if error.offset().is_none() && matches!(error.kind(), ErrorKind::Io(_)) => {
+                    for (offset, bytes) in now {
+                        let read = source.read_at(*offset, bytes).map_err(Error::from);
+                        read.map_err(|error| error.at(*offset).moved_by(start))?;
                     }
                 }
-                None => self.read_at_once(now)?,
+                read => read.map_err(|error| error.at(first))?,
             }
-            rest = later;
         }
         Ok(())
     }
 
-    /// Fills ranges of a file on disk. Returns the error of the first one that failed.
-    fn read_at_once(&self, ranges: &mut [(u64, &mut [u8])]) -> Result<()> {
-        let total = ranges.iter().map(|(_, bytes)| bytes.len()).fold(0, usize::saturating_add);
-        let failed = Mutex::new(None::<(u64, Error)>);
-        threads::for_each(self.reading_threads(total), ranges.iter_mut(), &|(offset, bytes)| {
-            if let Err(error) = self.read_alone(*offset, bytes) {
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                if failed.as_ref().is_none_or(|(first, _)| *offset < *first) {
-                    *failed = Some((*offset, error));
-                }
-            }
-        });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), |(_, error)| Err(error))
-    }
-
-    /// Returns whether bytes at `offset` are in a file on disk that is not mapped.
-    pub(crate) fn is_positioned(&self, offset: u64) -> bool {
-        matches!(self.file(offset).0, Self::Positioned(Positioned { origin: Origin::File(_) | Origin::Pooled(_), .. }))
-    }
-
-    /// Returns whether bytes at `offset` are in a source of ranges.
-    pub(crate) fn is_source(&self, offset: u64) -> bool {
-        match self.file(offset).0 {
-            Self::Gathered(gather) => self.is_source(gather.start()),
-            file => file.source().is_some(),
-        }
-    }
-
-    /// Returns the number of threads that can read `bytes` bytes at once.
-    pub(crate) fn reading_threads(&self, bytes: usize) -> usize {
-        match self {
-            Self::Positioned(Positioned { origin: Origin::Reader(_), .. }) => 1,
-            _ => threads::threads_for(bytes),
-        }
-    }
-
     /// Fills `bytes` from `offset` on, with calls of the system if the file is on disk.
     pub(super) fn read_positions(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        let needed = bytes.len() as u64;
-        let read = |start: usize, part: &mut [u8]| {
-            let read = self.read_some(offset.saturating_add(start as u64), part)?;
-            if read == part.len() { Ok(()) } else { Err(truncated(offset, needed, (start + read) as u64)) }
-        };
-        if let Some((OriginRef::Ranges(_), ..)) = self.positions(offset) {
+        if matches!(self.file(offset).0, Self::Positioned(_)) && self.cost(offset) != Some(ReadCost::Call) {
             // The source knows best how many requests it takes.
-            return read(0, bytes);
+            return self.read_once(offset, bytes);
         }
-        threads::fill(bytes, &read)
-    }
-
-    /// Hints to the system whether to read ahead in a file on disk.
-    pub(crate) fn will_be_read(&self, _access: AccessPattern) {
-        if let (Some(source), AccessPattern::InOrder) = (self.source(), _access) {
-            source.will_read(&[]);
-        }
-        #[cfg(target_os = "linux")]
-        if let Self::Positioned(Positioned { origin: Origin::File(file), .. }) = self {
-            _access.advise(file);
-        }
-        #[cfg(target_os = "linux")]
-        if let Self::Mapped(mapping) = self
-            && let MappedFile::Open(file) = mapping.file()
-        {
-            _access.advise(file);
-        }
-    }
-
-    /// Makes the system read bytes of a file on disk without waiting for them. Nothing happens where it cannot.
-    pub(super) fn prefetch(&self, _offset: u64, _len: u64) {
-        #[cfg(target_os = "linux")]
-        if let Some((origin, len, start)) = self.positions(_offset)
-            && start < len
-        {
-            // Advice may fail: the bytes are then read when they are asked for.
-            let advise = |file: &File| {
-                let advice = rustix::fs::Advice::WillNeed;
-                let _ = rustix::fs::fadvise(file, start, std::num::NonZeroU64::new(_len), advice);
-            };
-            match origin {
-                OriginRef::File(file) => advise(file),
-                OriginRef::Pooled(file) => {
-                    let _ = file.open().map(|file| advise(&file));
+        let needed = bytes.len() as u64;
+        threads::fill(bytes, &|start, part| {
+            self.read_once(offset.saturating_add(start as u64), part).map_err(|error| match error.kind() {
+                // What is put together from other files ends in one of them.
+                ErrorKind::Truncated { left, .. } if error.offset() == Some(offset.saturating_add(start as u64)) => {
+                    truncated(offset, needed, start as u64 + left)
                 }
-                OriginRef::Reader(_) | OriginRef::Ranges(_) => {}
+                _ => error,
+            })
+        })
+    }
+
+    /// Hints how a file will be read.
+    pub(crate) fn will_be_read(&self, access: AccessPattern) {
+        // What reads another part of the same file on disk has its own pattern.
+        if let Some(source) = self.source().or_else(|| self.slow_source()) {
+            source.will_be_read(access);
+        }
+    }
+
+    /// Hints that a header at `offset` will be read.
+    pub(super) fn prefetch(&self, offset: u64) {
+        let (file, start) = self.file(offset);
+        if let Some(source) = file.source()
+            && start < file.len()
+        {
+            source.will_read(&[start]);
+        }
+    }
+
+    /// Fills `bytes` from `offset` on with one call of what has them.
+    pub(super) fn read_once(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let (file, start) = self.file(offset);
+        let (needed, left) = (bytes.len() as u64, file.len().saturating_sub(start));
+        // Systems refuse offsets from 2^63 on with errors of their own.
+        if needed > left {
+            return Err(truncated(offset, needed, left));
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Self::Gathered(gather) = file {
+            return gather.read(self, Wanted::From(start), bytes);
+        }
+        let Some(source) = file.source() else {
+            bytes.copy_from_slice(self.borrow(offset, needed).ok_or_else(|| truncated(offset, needed, 0))??);
+            return Ok(());
+        };
+        loop {
+            match source.read_at(start, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(|error| Error::from(error).moved_by(offset - start).at(offset)),
             }
         }
-    }
-
-    /// Fills as much of `bytes` as the file has from `offset` on, and returns the number of bytes.
-    pub(crate) fn read_some(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        if let (Self::Gathered(gather), start) = self.file(offset) {
-            let left = usize::try_from(gather.bytes().saturating_sub(start)).unwrap_or(usize::MAX);
-            let now = bytes.len().min(left);
-            gather.read(self, Wanted::From(start), &mut bytes[..now])?;
-            return Ok(now);
-        }
-        let Some((place, len, start)) = self.positions(offset) else {
-            let rest = self.rest(offset).unwrap_or_default();
-            let now = rest.len().min(bytes.len());
-            bytes[..now].copy_from_slice(&rest[..now]);
-            return Ok(now);
-        };
-        // Systems refuse offsets from 2^63 on with errors of their own.
-        if start >= len {
-            return Ok(0);
-        }
-        let mut bytes = bytes;
-        if let (OriginRef::Ranges(_), Ok(left)) = (place, usize::try_from(len - start))
-            && left < bytes.len()
-        {
-            bytes = &mut bytes[..left];
-        }
-        let direct = match place {
-            OriginRef::File(file) => file.read_directly(start, bytes),
-            _ => 0..0,
-        };
-        let (head, rest) = bytes.split_at_mut(direct.start);
-        let read = place.read_all(start, head).map_err(|error| error.at(offset))?;
-        if read < direct.start {
-            return Ok(read);
-        }
-        let tail = place.read_all(start.saturating_add(direct.end as u64), &mut rest[direct.len()..]);
-        Ok(direct.end + tail.map_err(|error| error.at(offset))?)
     }
 
     /// Writes a range to `out`, in one call if it is in memory.
@@ -647,9 +516,10 @@ impl FileStorage {
         if let Some(bytes) = self.borrow(offset, len) {
             return write_all(out, bytes?);
         }
-        if let (Self::Positioned(Positioned { origin: Origin::Ranges(source), len: file_len, stream, .. }), start) =
-            self.file(offset)
+        if let (Self::Positioned(Positioned { source, len: file_len, stream, .. }), start) = self.file(offset)
+            && source.as_ranges().cost() == ReadCost::Request
         {
+            let source = source.as_ranges();
             let left = file_len.saturating_sub(start);
             if len > left {
                 return Err(truncated(offset, len, left).into());
@@ -657,8 +527,8 @@ impl FileStorage {
             // A stream in use by another thread is not waited for.
             let mut own = SourceStream::default();
             return match stream.try_lock() {
-                Ok(mut stream) => stream.write_to(&**source, *file_len, start..start + len, out),
-                Err(_) => own.write_to(&**source, *file_len, start..start + len, out),
+                Ok(mut stream) => stream.write_to(source, *file_len, start..start + len, out),
+                Err(_) => own.write_to(source, *file_len, start..start + len, out),
             };
         }
         let spare = match (self, self.file(offset).0) {
@@ -695,11 +565,7 @@ impl FileStorage {
         let (Ok(bytes), Ok(chunks)) = (usize::try_from(len), usize::try_from(len.div_ceil(CHUNK))) else {
             return self.write_to(offset, len, out);
         };
-        let first = match self.file(offset).0 {
-            Self::Gathered(gather) => gather.start(),
-            _ => offset,
-        };
-        if chunks <= 1 || !self.is_positioned(first) {
+        if chunks <= 1 || self.cost(offset) != Some(ReadCost::Call) {
             return self.write_to(offset, len, out);
         }
         let read = |number: usize, (chunk, failed): &mut (Vec<u8>, Option<Error>)| {
@@ -732,21 +598,6 @@ impl fmt::Debug for FileStorage {
 
 fn truncated(offset: u64, needed: u64, left: u64) -> Error {
     Error::new(ErrorKind::Truncated { needed, left }).at(offset)
-}
-
-#[cfg(unix)]
-fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, offset)
-}
-
-#[cfg(windows)]
-fn read_file_at(file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, bytes, offset)
-}
-
-#[cfg(not(any(unix, windows)))]
-fn read_file_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
@@ -804,8 +655,10 @@ mod tests {
             rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
             let bytes = &mut memory[aligned + place..][..LEN];
             bytes.fill(7);
-            assert_eq!(storage.read_some(offset as u64, bytes).unwrap(), LEN - offset);
+            storage.read_alone(offset as u64, &mut bytes[..LEN - offset]).unwrap();
             assert!(bytes[..LEN - offset] == stored[offset..], "{place}, {offset}");
+            let error = storage.read_alone(offset as u64, bytes).err();
+            assert_eq!(error.is_some(), offset > 0, "{place}, {offset}: {error:?}");
         }
     }
 }

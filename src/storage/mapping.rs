@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use super::disk_file::DiskFile;
 use super::once::get_or_make;
-use super::pool::PooledFile;
 
 /// A file mapped into memory when its bytes are first borrowed. The system reads a page on first access, and some pages
 /// after it.
@@ -12,7 +11,7 @@ use super::pool::PooledFile;
 pub struct Mapping {
     /// Indices and large payloads are read from the file: access to the mapping would read many pages for each header.
     /// So some files are never mapped.
-    file: MappedFile,
+    file: DiskFile,
     len: u64,
     bytes: OnceLock<Option<sys::Bytes>>,
     /// A second mapping, to be lent to other libraries. They may write to it, while a Rust slice must not change.
@@ -50,24 +49,17 @@ impl LentBytes {
     }
 }
 
-/// A file that stays open, or may be closed once it is mapped.
-#[derive(Debug)]
-pub(super) enum MappedFile {
-    Open(DiskFile),
-    Pooled(PooledFile),
-}
-
 impl Mapping {
     /// A file of `len` bytes.
-    pub(super) fn new(file: MappedFile, len: u64) -> Self {
+    pub(super) fn new(file: DiskFile, len: u64) -> Self {
         Self { file, len, bytes: OnceLock::new(), lent: OnceLock::new() }
     }
 
-    pub(super) fn file(&self) -> &MappedFile {
+    pub(super) fn file(&self) -> &DiskFile {
         &self.file
     }
 
-    pub(super) fn into_file(self) -> MappedFile {
+    pub(super) fn into_file(self) -> DiskFile {
         self.file
     }
 
@@ -82,6 +74,11 @@ impl Mapping {
             Some(Some(bytes)) => Some(bytes),
             _ => self.map(),
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_mapped(&self) -> bool {
+        self.bytes.get().is_some()
     }
 
     /// Maps the file, on the first call only.
@@ -101,10 +98,7 @@ impl Mapping {
 
     fn map_by<T>(&self, map: fn(&std::fs::File, usize) -> Option<T>) -> Option<T> {
         let len = usize::try_from(self.len).ok()?;
-        match &self.file {
-            MappedFile::Open(file) => map(file, len),
-            MappedFile::Pooled(file) => map(&*file.open().ok()?, len),
-        }
+        map(&*self.file.open().ok()?, len)
     }
 }
 

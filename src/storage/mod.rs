@@ -2,7 +2,6 @@
 //!
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 
-mod ahead;
 mod disk_file;
 mod file;
 mod headers;
@@ -17,6 +16,7 @@ mod ranges;
 mod replace;
 mod rest;
 mod section;
+mod seekable;
 mod set;
 mod slice;
 mod source_stream;
@@ -31,8 +31,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::tensor::{Buffer, grow, try_reserve, try_zeros};
 
-pub(crate) use file::AccessPattern;
-pub use file::{FileStorage, GatherBytes, JoinedFiles, ReadSeek, Wanted};
+pub use file::{FileStorage, GatherBytes, JoinedFiles, Wanted};
 pub(crate) use headers::{FileStart, HeaderStream};
 pub use lock::FileLock;
 pub(crate) use lock::FileVersion;
@@ -42,9 +41,10 @@ pub(crate) use pool::FilePool;
 pub use positioned::FileReader;
 pub(crate) use progress::{Listener, ProgressCount, ProgressWriter};
 pub use progress::{Progress, ProgressAnswer};
-pub use ranges::ReadRanges;
+pub use ranges::{AccessPattern, ReadCost, ReadRanges};
 pub(crate) use replace::{Durability, ReplaceStep, StagedFile, look, refuse_existing, replace, replace_with};
 pub(crate) use section::Section;
+pub use seekable::ReadSeek;
 pub(crate) use set::{FileSet, Turn, turn_path};
 pub use slice::Slice;
 pub(crate) use special::{explain_open, open_regular};

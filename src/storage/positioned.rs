@@ -4,10 +4,9 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::ahead::Ahead;
 use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
-use crate::tensor::Buffer;
+use crate::tensor::try_zeros;
 
 /// An open file, read by ranges. A file in memory is borrowed.
 #[derive(Debug)]
@@ -26,8 +25,8 @@ pub struct FileReader<'f> {
     /// Whether mapped bytes are copied. For a few bytes, this takes less time than a system call. It is set if the
     /// pages around them are needed too.
     copies_mapped: bool,
-    /// The announced payloads of a source.
-    ahead: Ahead,
+    /// The payload that is read in order.
+    payload: Range<u64>,
 }
 
 /// The size of the first window: a page, the least that the system reads from a disk. The first page often holds all of
@@ -50,6 +49,9 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 /// The longest time to hint at bytes already in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
+/// The largest part of a payload that a source is asked for.
+const BLOCK: usize = 32 << 20;
+
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
@@ -64,25 +66,13 @@ impl<'f> FileReader<'f> {
             chunk: Vec::new(),
             is_index: false,
             copies_mapped: false,
-            ahead: Ahead::default(),
+            payload: 0..0,
         }
     }
 
-    /// Announces a payload that will be read, and what its checksum covers before it. A source is asked for it with the
-    /// ones announced after it. So is a file on disk, which several threads read, if the payload `is_taken_over` as
-    /// memory of its own.
-    pub(crate) fn announce(
-        &mut self,
-        needed_from: u64,
-        payload: Range<u64>,
-        element: usize,
-        is_coded: bool,
-        is_taken_over: bool,
-    ) {
-        let storage = self.storage;
-        if storage.is_source(payload.start) || is_taken_over && storage.is_positioned(payload.start) {
-            self.ahead.announce(needed_from, payload, element, (is_coded, is_taken_over));
-        }
+    /// A reader of a payload, from its beginning to its end. A source is asked for long parts of it.
+    pub(crate) fn with_payload(storage: &'f FileStorage, payload: Range<u64>) -> Self {
+        Self { payload, ..Self::new(storage) }
     }
 
     /// Returns a reader of an index. It never accesses a mapping, because the system would then read megabytes from the
@@ -99,7 +89,7 @@ impl<'f> FileReader<'f> {
 
     /// Returns a reader for the metadata in an index that was read before. A source of ranges has kept the index.
     pub(crate) fn with_metadata(storage: &'f FileStorage) -> Self {
-        Self { is_index: storage.source().is_some(), ..Self::new(storage) }
+        Self { is_index: storage.slow_source().is_some(), ..Self::new(storage) }
     }
 
     /// Returns the size of the window at `offset`. Each consecutive window is larger.
@@ -114,7 +104,16 @@ impl<'f> FileReader<'f> {
 
     /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        if self.storage.is_source(offset) {
+        if self.storage.takes_requests(offset) {
+            if self.payload.contains(&offset) && offset >= self.window_start {
+                let left = usize::try_from(self.payload.end - offset).unwrap_or(BLOCK);
+                self.window = Vec::new();
+                let mut block = try_zeros(left.min(BLOCK).max(bytes.len()))?;
+                self.storage.read_once(offset, &mut block)?;
+                bytes.copy_from_slice(&block[..bytes.len()]);
+                (self.window, self.window_start) = (block, offset);
+                return Ok(());
+            }
             if !self.is_index {
                 return self.storage.read_at(offset, bytes);
             }
@@ -134,22 +133,23 @@ impl<'f> FileReader<'f> {
             // The index is long, and in one run.
             self.storage.will_be_read(AccessPattern::InOrder);
         }
-        self.window.resize(len, 0);
+        // A window ends with the file. With fewer bytes left than are asked for, reading them gives the error.
+        let left = usize::try_from(self.storage.left(offset)).unwrap_or(usize::MAX);
+        self.window.resize(len.min(left).max(bytes.len()), 0);
         let is_timed = self.windows < TIMED || self.windows.is_multiple_of(TIMED);
         self.windows = self.windows.wrapping_add(1);
         let start = is_timed.then(Instant::now);
-        let read = self.storage.read_some(offset, &mut self.window);
+        // A mapped file is not mapped for its index.
+        let read = self.storage.read_once(offset, &mut self.window);
         // Hinted bytes are in memory by now, so only `will_read` finds out that the disk is fast.
         self.waits |= start.is_some_and(|start| start.elapsed() > FROM_MEMORY);
-        // After an error, the window holds nothing.
-        self.window.truncate(*read.as_ref().unwrap_or(&0));
-        read?;
         self.window_start = offset;
-        match self.in_window(offset, bytes.len()) {
-            Some(found) => bytes.copy_from_slice(found),
-            // The file ends here. Reading exactly these bytes gives the right error.
-            None => self.storage.read_at(offset, bytes)?,
+        if read.is_err() {
+            // The file may have been cut after these bytes.
+            self.window.clear();
+            return self.storage.read_once(offset, bytes);
         }
+        bytes.copy_from_slice(&self.window[..bytes.len()]);
         Ok(())
     }
 
@@ -177,16 +177,7 @@ impl ReadAt for FileReader<'_> {
             bytes.copy_from_slice(found);
             return Ok(());
         }
-        let (mut offset, mut bytes) = (offset, bytes);
-        loop {
-            let now = self.ahead.read(self.storage, offset, bytes)?;
-            (offset, bytes) = (offset + now as u64, &mut bytes[now..]);
-            match now {
-                0 => return self.read_window(offset, bytes),
-                _ if bytes.is_empty() => return Ok(()),
-                _ => {}
-            }
-        }
+        self.read_window(offset, bytes)
     }
 
     fn bytes<'a>(&'a mut self, range: Range<u64>, memory: &'a mut Vec<u8>) -> Result<&'a [u8]> {
@@ -205,11 +196,11 @@ impl ReadAt for FileReader<'_> {
     }
 
     fn waits(&self) -> bool {
-        self.waits || self.storage.source().is_some()
+        self.waits || self.storage.slow_source().is_some()
     }
 
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
-        if let Some(source) = self.storage.source() {
+        if let Some(source) = self.storage.slow_source() {
             return source.will_read(&offsets.collect::<Vec<_>>());
         }
         if !self.waits {
@@ -219,7 +210,7 @@ impl ReadAt for FileReader<'_> {
         for offset in offsets {
             // Near offsets are in one window.
             if offset.saturating_sub(last) >= LARGEST_WINDOW as u64 {
-                self.storage.prefetch(offset, WINDOW as u64);
+                self.storage.prefetch(offset);
                 (last, count) = (offset, count + 1);
             }
         }
@@ -243,10 +234,6 @@ impl<'f> Storage<'f> for FileReader<'f> {
         self.storage.reads_faster(range.start, range.end - range.start)
     }
 
-    fn take_held(&mut self, range: &Range<u64>) -> Result<Option<Buffer>> {
-        self.ahead.take(self.storage, range)
-    }
-
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
         if let Some(bytes) = self.borrow(range.clone()) {
             return bytes;
@@ -255,5 +242,30 @@ impl<'f> Storage<'f> for FileReader<'f> {
         self.chunk.resize(len, 0);
         self.storage.read_at(range.start, &mut self.chunk)?;
         Ok(&self.chunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_mapped_file_is_not_mapped_for_its_index() {
+        let stored: Vec<u8> = (0..=250).cycle().take(100_000).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&stored).unwrap();
+        let storage = FileStorage::mapped(file, stored.len() as u64);
+        let mut reader = FileReader::with_index(&storage);
+        for (offset, len) in [(0, 8), (5000, 100), (50_000, 5000), (99_000, 1000), (99_999, 1), (99_990, 11)] {
+            let mut found = vec![0; len];
+            let read = reader.read_at(offset as u64, &mut found);
+            match stored.get(offset..offset + len) {
+                Some(bytes) => assert_eq!((read.is_ok(), &found[..]), (true, bytes)),
+                None => assert!(read.is_err()),
+            }
+        }
+        assert!(matches!(&storage, FileStorage::Mapped(mapping) if !mapping.is_mapped()));
     }
 }

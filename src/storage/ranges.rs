@@ -3,8 +3,33 @@
 use std::borrow::Cow;
 use std::io;
 
-/// Bytes that are read by ranges, from several threads at once. Implement it for an object on a server, a cache, an
-/// encrypted file, or a value in a database.
+use crate::error::{Error, ErrorKind};
+
+/// What a read costs: a hint of [`ReadRanges`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReadCost {
+    /// A read takes as long as a request to a server. Ranges are asked for together, and near ones with the bytes between
+    /// them.
+    Request,
+    /// A read takes as long as a call of the system. Several threads read at once, and little more than what is needed.
+    Call,
+    /// As [`Call`](Self::Call), but one thread waits for another.
+    SerialCall,
+}
+
+/// The access pattern of a source: a hint of [`ReadRanges`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AccessPattern {
+    /// An index is read: a few bytes here and there.
+    Scattered,
+    /// The index is read, or known to be long: mostly long ranges follow.
+    InOrder,
+}
+
+/// Bytes that are read by ranges, from several threads at once: an object on a server, a cache, an encrypted file, a
+/// value in a database.
 ///
 /// Then open a file of any format in it with [`OpenOptions::open_ranges`](crate::OpenOptions::open_ranges). Reading a
 /// tensor asks for its bytes. Reading several asks for them together, so that a slow source can fetch them at once.
@@ -81,12 +106,19 @@ pub trait ReadRanges: Send + Sync {
     }
 
     /// Hints that a few bytes at each of these offsets will be read next, such as the headers of tensors. The offsets
-    /// come from the file and may be wrong. An empty list means that the index has been read. By default, nothing
-    /// happens.
+    /// come from the file and may be wrong. By default, nothing happens.
     fn will_read(&self, _offsets: &[u64]) {}
 
-    /// Returns whether bytes only pass in order, so that reading backwards means reading all of them again. Default:
-    /// `false`.
+    /// Hints how the source will be read from now on. By default, nothing happens.
+    fn will_be_read(&self, _access: AccessPattern) {}
+
+    /// Returns what a read costs, which decides how much is asked for together. By default, it is a request to a server.
+    fn cost(&self) -> ReadCost {
+        ReadCost::Request
+    }
+
+    /// Returns whether bytes pass in order, so that reading backwards takes as long as reading all of them again. By default, they
+    /// do not.
     fn is_sequential(&self) -> bool {
         false
     }
@@ -100,4 +132,29 @@ pub trait ReadRanges: Send + Sync {
     /// Returns the name for messages, without secrets, such as a URL without its query. The extension decides the
     /// format if the content does not. The name may be empty.
     fn name(&self) -> Cow<'_, str>;
+}
+
+/// Fills as much of `bytes` as there is by calls of `read`, each given an offset in `bytes`. Returns the number of bytes.
+pub(super) fn read_calls(
+    bytes: &mut [u8],
+    read: &mut dyn FnMut(usize, &mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match read(filled, &mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(now) => filled += now,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// Fails if fewer bytes were read than were asked for.
+pub(super) fn check_all_read(read: usize, needed: usize) -> io::Result<()> {
+    if read == needed {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Truncated { needed: needed as u64, left: read as u64 }).into())
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use tensorfile::file::ReadRanges;
+use tensorfile::file::{ReadCost, ReadRanges};
 use tensorfile::format::WriteOptions;
 use tensorfile::{Category, ErrorKind, File, OpenOptions, Tensor, TensorMap};
 
@@ -52,6 +52,48 @@ fn map() -> TensorMap {
     let table = ndarray::Array2::from_shape_fn((300, 7), |(row, column)| (7 * row + column) as f32);
     let bytes = ndarray::Array1::from_iter(0..5000_i32);
     TensorMap::from_iter([("table", Tensor::from_array(&table)), ("bytes", Tensor::from_array(&bytes))])
+}
+
+/// A source with reads that cost little, as of a file on disk.
+struct Local(Arc<Source>);
+
+impl ReadRanges for Local {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.0.read_at(offset, bytes)
+    }
+
+    fn cost(&self) -> ReadCost {
+        ReadCost::Call
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.0.name()
+    }
+}
+
+#[test]
+fn what_a_read_costs_decides_how_much_is_asked_for() {
+    let rows = ndarray::Array2::from_shape_fn((10, 210_000), |(row, column)| (row + column) as f32);
+    let bytes = tensorfile::ten::to_vec(&TensorMap::from_iter([("rows", Tensor::from_array(&rows))])).unwrap();
+    let part = [0..10, 0..200_000];
+    let read = |source: &Arc<Source>, file: File| {
+        source.asked.lock().unwrap().clear();
+        assert_eq!(file.slice("rows", &part).unwrap().array::<f32>().unwrap()[[3, 5]], 8.0);
+        let asked = source.asked.lock().unwrap();
+        (asked.len(), asked.iter().map(|(_, len)| len).sum::<usize>())
+    };
+    let open = |source: Arc<dyn ReadRanges>| OpenOptions::new().open_ranges(source).unwrap();
+    let source = Source::new("store/model.ten", bytes.clone());
+    let (requests, over_read) = read(&source, open(Arc::clone(&source) as Arc<dyn ReadRanges>));
+    let source = Source::new("disk/model.ten", bytes);
+    let (calls, exact) = read(&source, open(Arc::new(Local(Arc::clone(&source)))));
+    // Gaps of 40 kB are a request's affair.
+    assert_eq!((calls, exact), (10, 10 * 200_000 * 4));
+    assert!(requests < calls && over_read > exact, "{requests}, {over_read}");
 }
 
 #[test]

@@ -174,8 +174,11 @@ impl OpenOptions {
             *run = Some(read.collect::<Result<_>>().map(|read| (read, warnings)));
         };
         // Servers were asked for all of it.
-        let bytes =
-            if files.iter().any(|file| file.is_source(0)) { 0 } else { ITEM.saturating_mul(folder.items().count()) };
+        let bytes = if files.iter().any(|file| file.takes_requests(0)) {
+            0
+        } else {
+            ITEM.saturating_mul(folder.items().count())
+        };
         threads::in_order(&mut Vec::new(), entries.len().div_ceil(len), bytes, &work, &mut |run| {
             let (entries, warnings) = run.take().expect("each run is read")?;
             take(entries, warnings);
