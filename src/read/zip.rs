@@ -20,13 +20,18 @@ pub(crate) fn open_zip<'a>(file: &'a mut dyn ReadAt, limits: &Limits) -> Result<
     file.keep_rest(limits.most_held())?;
     let len = file.file_len().expect("the length is known, or the rest is kept");
     let mut buffer = record_buffer(len);
-    let waits = file.waits();
+    // A file takes no offset where hints do not pay.
+    let mut takes_hints = false;
+    file.will_read(&mut std::iter::from_fn(|| {
+        takes_hints = true;
+        None
+    }));
     let archive = ZipLocator::new().locate_in_reader(ZipFile::new(file, len), &mut buffer, len);
     let archive = archive.map_err(|(_, error)| {
         let index = error.eocd_offset().unwrap_or(len);
         zip_error(error, index)
     })?;
-    if waits {
+    if takes_hints {
         let (mut records, mut offsets) = (archive.entries(&mut buffer), Vec::new());
         // An error is found again where the records are read.
         while let Ok(Some(record)) = records.next_entry() {

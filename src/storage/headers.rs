@@ -145,6 +145,14 @@ impl ReadAt for &mut HeaderStream<'_> {
         self.stream.ends_at(offset)
     }
 
+    fn keep_rest(&mut self, _limit: u64) -> Result<()> {
+        let what = "read the index of a stream that cannot be read in order".to_owned();
+        let instead = "all of it has to be in memory or in a file".to_owned();
+        Err(ErrorKind::Unsupported { what, instead }.into())
+    }
+}
+
+impl<'de> Storage<'de> for &mut HeaderStream<'_> {
     fn keep(&mut self, range: Range<u64>) -> Result<()> {
         let len = range.end.saturating_sub(range.start);
         if len > self.longest_kept {
@@ -157,14 +165,6 @@ impl ReadAt for &mut HeaderStream<'_> {
         Ok(())
     }
 
-    fn keep_rest(&mut self, _limit: u64) -> Result<()> {
-        let what = "read the index of a stream that cannot be read in order".to_owned();
-        let instead = "all of it has to be in memory or in a file".to_owned();
-        Err(ErrorKind::Unsupported { what, instead }.into())
-    }
-}
-
-impl<'de> Storage<'de> for &mut HeaderStream<'_> {
     /// Returns the beginning of a payload, without keeping it.
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
         if self.stream.has_lost(range.start) {

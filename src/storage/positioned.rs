@@ -195,13 +195,13 @@ impl ReadAt for FileReader<'_> {
         Ok(memory)
     }
 
-    fn waits(&self) -> bool {
-        self.waits || self.storage.slow_source().is_some()
-    }
-
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
         if let Some(source) = self.storage.slow_source() {
-            return source.will_read(&offsets.collect::<Vec<_>>());
+            let offsets: Vec<u64> = offsets.collect();
+            if !offsets.is_empty() {
+                source.will_read(&offsets);
+            }
+            return;
         }
         if !self.waits {
             return;

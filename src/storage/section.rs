@@ -49,10 +49,6 @@ impl ReadAt for Section<'_> {
         self.file.bytes(range, memory).map_err(|error| error.without_offset().at(offset))
     }
 
-    fn waits(&self) -> bool {
-        self.file.waits()
-    }
-
     fn will_read(&mut self, offsets: &mut dyn Iterator<Item = u64>) {
         let start = self.range.start;
         self.file.will_read(&mut offsets.map(|offset| start.saturating_add(offset)));

@@ -257,18 +257,6 @@ impl<R: Read> ReadAt for Stream<R> {
         ahead.filter(|_| self.rest.is_none()).and_then(|ahead| ready.get(ahead..)).unwrap_or_default()
     }
 
-    fn short_file(&mut self) -> Option<&[u8]> {
-        while self.position == 0 && self.ready.len() < FIRST && self.failed.is_none() {
-            match read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..]) {
-                Ok(0) => return Some(&self.buffer[self.ready.clone()]),
-                Ok(now) => self.ready.end += now,
-                Err(error) => self.failed = Some(error),
-            }
-        }
-        self.grows = self.ready.end == self.buffer.len();
-        None
-    }
-
     fn ends_at(&mut self, offset: u64) -> Result<bool> {
         if let Some(len) = self.file_len() {
             return Ok(offset == len);
@@ -283,25 +271,6 @@ impl<R: Read> ReadAt for Stream<R> {
             })?;
         }
         self.fill(1).map(<[u8]>::is_empty)
-    }
-
-    fn keep(&mut self, range: Range<u64>) -> Result<()> {
-        if self.rest.is_none() && !range.is_empty() && !self.kept.contains_key(&range.start) {
-            let len = range.end - range.start;
-            self.skip_to(range.start, len)?;
-            let mut bytes = Vec::new();
-            while self.position < range.end {
-                let done = bytes.len() as u64;
-                let chunk = self.take(len - done).map_err(|error| match error.kind() {
-                    ErrorKind::Truncated { .. } => truncated(range.start, len, done),
-                    _ => error,
-                })?;
-                grow(&mut bytes, chunk.len(), usize::try_from(len).unwrap_or(usize::MAX))?;
-                bytes.extend_from_slice(chunk);
-            }
-            self.kept.insert(range.start, bytes);
-        }
-        Ok(())
     }
 
     fn keep_rest(&mut self, limit: u64) -> Result<()> {
@@ -325,6 +294,39 @@ impl<R: Read> ReadAt for Stream<R> {
         self.rest = Some(rest);
         Ok(())
     }
+}
+
+impl<'de, R: Read> Storage<'de> for Stream<R> {
+    fn short_file(&mut self) -> Option<&[u8]> {
+        while self.position == 0 && self.ready.len() < FIRST && self.failed.is_none() {
+            match read(&mut self.reader, &mut self.failed, &mut self.buffer[self.ready.end..]) {
+                Ok(0) => return Some(&self.buffer[self.ready.clone()]),
+                Ok(now) => self.ready.end += now,
+                Err(error) => self.failed = Some(error),
+            }
+        }
+        self.grows = self.ready.end == self.buffer.len();
+        None
+    }
+
+    fn keep(&mut self, range: Range<u64>) -> Result<()> {
+        if self.rest.is_none() && !range.is_empty() && !self.kept.contains_key(&range.start) {
+            let len = range.end - range.start;
+            self.skip_to(range.start, len)?;
+            let mut bytes = Vec::new();
+            while self.position < range.end {
+                let done = bytes.len() as u64;
+                let chunk = self.take(len - done).map_err(|error| match error.kind() {
+                    ErrorKind::Truncated { .. } => truncated(range.start, len, done),
+                    _ => error,
+                })?;
+                grow(&mut bytes, chunk.len(), usize::try_from(len).unwrap_or(usize::MAX))?;
+                bytes.extend_from_slice(chunk);
+            }
+            self.kept.insert(range.start, bytes);
+        }
+        Ok(())
+    }
 
     fn release(&mut self, offset: u64) {
         if let Some(rest) = &mut self.rest {
@@ -334,9 +336,7 @@ impl<R: Read> ReadAt for Stream<R> {
             kept.remove();
         }
     }
-}
 
-impl<'de, R: Read> Storage<'de> for Stream<R> {
     fn chunk(&mut self, range: Range<u64>) -> Result<&[u8]> {
         let len = range.end - range.start;
         if self.rest.as_ref().is_some_and(|rest| rest.holds(range.start)) {
