@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::{ReadAt, Storage};
+use super::read_at::{ReadAt, Storage};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A file in memory. Payloads are borrowed from it.

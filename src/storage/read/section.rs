@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{ReadAt, Storage};
+use super::read_at::{ReadAt, Storage};
 use crate::error::{Error, ErrorKind, Result};
 
 /// A range of a file. All offsets count from its start, in errors too.

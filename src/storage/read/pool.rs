@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
-use super::lock::FileVersion;
+use crate::storage::FileVersion;
 
 /// A set of files, of which only the most recently used are open.
 #[derive(Debug, Default)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::ops::Range;
 
+use super::read_at::{ReadAt, Storage, append_chunk};
 use super::rest::Rest;
-use super::{ReadAt, Storage, append_chunk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::check_read;
 use crate::tensor::{Buffer, grow};

@@ -4,8 +4,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use super::url::refuse_url;
 use crate::error::Result;
+use crate::storage::url::refuse_url;
+#[cfg(unix)]
+use crate::storage::version::id;
 
 /// The answer to a request for a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,38 +69,6 @@ fn are_same(one: io::Result<fs::Metadata>, other: io::Result<fs::Metadata>) -> b
     matches!((one, other), (Ok(one), Ok(other)) if id(&one) == id(&other))
 }
 
-/// Distinguishes the file at a path from its replacement.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct FileVersion {
-    modified: Option<std::time::SystemTime>,
-    /// The device and the number of the file.
-    #[cfg(unix)]
-    id: Option<(u64, u64)>,
-}
-
-impl FileVersion {
-    /// Returns the version of the file now at `path`. All missing files are equal.
-    pub(crate) fn of(path: &Path) -> Self {
-        Self::new(fs::metadata(path).ok().as_ref())
-    }
-
-    /// Returns the version of a file from its metadata.
-    pub(crate) fn new(metadata: Option<&fs::Metadata>) -> Self {
-        Self {
-            modified: metadata.and_then(|metadata| metadata.modified().ok()),
-            #[cfg(unix)]
-            id: metadata.map(id),
-        }
-    }
-}
-
-#[cfg(unix)]
-fn id(metadata: &fs::Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-
-    (metadata.dev(), metadata.ino())
-}
-
 /// The exclusive lock of a file, for reading and then replacing it, such as to append to it.
 ///
 /// It is advisory: it only blocks programs that acquire it too, as `tensorbuffers::append` and the program `tensorfile
@@ -153,7 +123,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
         options.read(true);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, super::special::non_blocking());
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, crate::storage::special::non_blocking());
         let file = options.clone().write(true).open(path).or_else(|_| options.open(path))?;
         #[cfg(all(unix, not(target_os = "solaris")))]
         {

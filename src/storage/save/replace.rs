@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::temporary::{Folder, Temporary};
-use super::url::refuse_url;
 use crate::error::{Error, Result};
+use crate::storage::url::refuse_url;
 
 /// Replaces or creates the file at `path` with the contents written by `fill`: complete and durable, or the old file
 /// stays.

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::lock::{Lock, is_at, try_lock, wait_for_lock};
 #[cfg(unix)]
-use super::special::non_blocking;
+use crate::storage::special::non_blocking;
 
 /// The search for leftover files ends after this many unused names. Later names are only used if more saves to one path
 /// run at once.
