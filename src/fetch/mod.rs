@@ -4,6 +4,7 @@ mod chunks;
 mod merge;
 mod piece;
 mod read;
+mod send;
 mod slice;
 mod tiling;
 mod window;

@@ -73,6 +73,13 @@ impl<'f> LoadWindow<'f> {
         Self { file: FileReader::new(storage), storage, announced, held, last: 0 }
     }
 
+    /// A window for one payload, read in order.
+    pub(super) fn with_payload(storage: &'f FileStorage, entry: &Entry<'_>) -> Self {
+        let mut window = Self::new(storage);
+        window.announce(entry, false);
+        window
+    }
+
     /// Announces a payload that will be read. It is read with the ones announced after it: by requests, or by several
     /// threads from a file on disk if the payload `is_taken_over` as memory of its own.
     pub(crate) fn announce(&mut self, entry: &Entry<'_>, is_taken_over: bool) {

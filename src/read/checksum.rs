@@ -19,7 +19,7 @@ impl Sum {
     }
 
     /// As [`of`](Self::of), after the bytes that it covers before the payload.
-    pub(super) fn after(entry: &Entry<'_>, head: &[u8]) -> Self {
+    pub(crate) fn after(entry: &Entry<'_>, head: &[u8]) -> Self {
         Self(entry.stored().map(|stored| {
             let mut sum = MemberSum::new(stored);
             sum.update(head);

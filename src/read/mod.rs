@@ -24,6 +24,7 @@ pub use cursor::Cursor;
 pub use index::Index;
 pub use index_reader::IndexReader;
 
+pub(crate) use checksum::Sum;
 pub(crate) use codec::{Codec, CodedPayload, Negation, PayloadDecoder, RangeReader, Strided};
 pub(crate) use cursor::{payload_at, trailing_bytes};
 pub(crate) use flatbuffer::{FlatbufferReader, Table, Tables};
@@ -33,7 +34,7 @@ pub(crate) use index_loader::{ReadMetadata, ReaderStorage, Reading};
 pub(crate) use json::json_message;
 pub(crate) use member::Zipped;
 pub(crate) use message::Message;
-pub(crate) use payload::{check_sum, check_sum_after};
+pub(crate) use payload::{CheckedIndices, ElementWriter, check_stored, check_sum, check_sum_after, check_value_count};
 pub(crate) use reader::Reader;
 pub(crate) use small::{ReadSmall, SmallIndex};
 #[cfg(feature = "npz")]

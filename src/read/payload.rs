@@ -3,12 +3,12 @@
 use std::io;
 use std::ops::Range;
 
+use super::Entry;
 use super::checksum::Sum;
-use super::{Entry, PayloadDecoder, RangeReader};
 use crate::error::{Error, ErrorKind, Result};
 use crate::model::Payload;
-use crate::storage::{FileReader, FileStorage, ReadAt, Storage};
-use crate::tensor::checked_io::{check_written, write_all};
+use crate::storage::{FileStorage, ReadAt, Storage};
+use crate::tensor::checked_io::write_all;
 use crate::tensor::{
     Buffer, InvalidTensor, Layout, TensorInfo, are_bools, check_coo_indices, coo_index_bytes, try_reserve,
 };
@@ -90,7 +90,7 @@ pub(crate) fn check_sum_after(entry: &Entry<'_>, head: &[u8], payload: &[u8]) ->
 }
 
 /// Compares the checksum of a byte-swapped, uncompressed payload, if the file has one.
-pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
+pub(crate) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &Entry<'_>) -> Result<()> {
     if !entry.has_checksum() {
         return Ok(());
     }
@@ -106,7 +106,7 @@ pub(super) fn check_stored<'de>(storage: &mut (dyn Storage<'de> + 'de), entry: &
 }
 
 /// Compares the number of values in the payload of a sparse tensor with the number of its coordinates.
-pub(super) fn check_value_count(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
+pub(crate) fn check_value_count(file: &mut dyn ReadAt, entry: &Entry<'_>) -> Result<()> {
     let Layout::Coo { entries } = entry.info().layout else { return Ok(()) };
     if entry.has_codec() {
         return Ok(());
@@ -206,45 +206,6 @@ fn of_whole(range: &Range<u64>, done: u64, error: Error) -> Error {
 }
 
 impl Entry<'_> {
-    /// Decodes the first `end` bytes of the payload, and little after them. A checksum is not compared, as it is of all
-    /// bytes, unless these are all.
-    pub(crate) fn decode_to(
-        &self,
-        storage: &FileStorage,
-        end: u64,
-        take: &mut dyn FnMut(&[u8]) -> Result<()>,
-    ) -> Result<()> {
-        let Some(codec) = self.codec().filter(|_| end > 0) else { return Ok(()) };
-        let mut file = FileReader::with_payload(storage, self.needed_from()..self.range().end);
-        let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
-        let mut done = 0;
-        while done < end
-            && let Some(piece) = decoder.piece()?
-        {
-            take(piece)?;
-            done += piece.len() as u64;
-        }
-        Ok(())
-    }
-
-    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). A few bytes of a file can state
-    /// any length, so memory is taken as they are decoded.
-    pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
-        let (mut bytes, mut done) = (Vec::new(), 0);
-        let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
-        let end = if wanted.is_empty() { 0 } else { wanted.end };
-        self.decode_to(storage, end, &mut |piece| {
-            let within =
-                |index: u64| usize::try_from(index.saturating_sub(done)).unwrap_or(usize::MAX).min(piece.len());
-            let piece_wanted = &piece[within(wanted.start)..within(wanted.end)];
-            crate::tensor::grow(&mut bytes, piece_wanted.len(), expected)?;
-            bytes.extend_from_slice(piece_wanted);
-            done += piece.len() as u64;
-            Ok(())
-        })?;
-        Ok(bytes)
-    }
-
     /// Makes an error about bytes of the payload from an offset of the file on one about the whole payload.
     #[cold]
     pub(crate) fn of_whole(&self, offset: u64, error: Error) -> Error {
@@ -266,81 +227,17 @@ impl Entry<'_> {
 
     /// Returns the ranges of the indices, the number of values and the elements. Only sparse tensors have the first
     /// two.
-    pub(super) fn parts(&self) -> [Range<u64>; 3] {
+    pub(crate) fn parts(&self) -> [Range<u64>; 3] {
         let Range { start, end } = self.range();
         let Layout::Coo { .. } = self.info().layout else { return [start..start, start..start, start..end] };
         let count = self.value_count_offset().min(end);
         let elements = count.saturating_add(size_of::<u64>() as u64).min(end);
         [start..count, count..elements, elements..end]
     }
-
-    /// Writes the payload to `out`: in one call if it is stored as it is and in memory. A checksum is compared first if
-    /// the payload is in memory, else in the end. The indices of a sparse tensor are checked as they are written.
-    pub(crate) fn write_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
-        self.write_ranges(storage, FileStorage::write_to, out)
-    }
-
-    /// Writes the payload to `out`, which is a file, as [`write_to`](Self::write_to) does.
-    pub(crate) fn copy_to(&self, storage: &FileStorage, out: &mut dyn io::Write) -> io::Result<()> {
-        self.write_ranges(storage, FileStorage::copy_to, out)
-    }
-
-    fn write_ranges(&self, storage: &FileStorage, write: WriteRange, out: &mut dyn io::Write) -> io::Result<()> {
-        if let Some(codec) = self.codec() {
-            let mut file = FileReader::with_payload(storage, self.needed_from()..self.range().end);
-            check_stored(&mut file, self)?;
-            let mut decoder = PayloadDecoder::new(RangeReader::new(&mut file, self.range()), &self.coded(codec));
-            while let Some(piece) = decoder.piece()? {
-                write_all(out, piece)?;
-            }
-            return Ok(());
-        }
-        let range = self.range();
-        let (start, len) = (range.start, range.end - range.start);
-        if let Layout::Coo { .. } = self.info().layout {
-            let [indices, count, elements] = self.parts();
-            let write =
-                |range: Range<u64>, out: &mut dyn io::Write| write(storage, range.start, range.end - range.start, out);
-            write(indices, &mut CheckedIndices::new(self.info(), out))?;
-            check_value_count(&mut FileReader::new(storage), self)?;
-            write(count, out)?;
-            return write(elements, &mut ElementWriter::new(*self, out));
-        }
-        let mut elements;
-        let out: &mut dyn io::Write = if self.has_bools() {
-            elements = ElementWriter::new(*self, out);
-            &mut elements
-        } else {
-            out
-        };
-        if !self.has_checksum() {
-            return write(storage, start, len, out);
-        }
-        if storage.takes_requests(start) {
-            // In one stream with the bytes before it that the checksum covers.
-            let (from, mut sum) = (self.needed_from(), Sum::after(self, &[]));
-            let mut summed = Summed { out, sum: &mut sum, head: start - from };
-            storage.write_to(from, start - from + len, &mut summed)?;
-            return Ok(sum.end()?);
-        }
-        let mut sum = Sum::of(self, &mut FileReader::new(storage))?;
-        if let Some(bytes) = storage.borrow(start, len) {
-            let bytes = bytes?;
-            sum.update(bytes);
-            sum.end()?;
-            return write_all(out, bytes);
-        }
-        // Several threads sum a long chunk.
-        storage.write_to(start, len, &mut Summed { out, sum: &mut sum, head: 0 })?;
-        Ok(sum.end()?)
-    }
 }
 
-/// A function that writes the range of a file with an offset and a length.
-type WriteRange = fn(&FileStorage, u64, u64, &mut dyn io::Write) -> io::Result<()>;
-
 /// Passes on elements of an entry. Bools become 0 or 1, or are an error.
-pub(super) struct ElementWriter<'a> {
+pub(crate) struct ElementWriter<'a> {
     entry: Entry<'a>,
     out: &'a mut dyn io::Write,
     /// The number of bytes passed on.
@@ -351,7 +248,7 @@ impl<'a> ElementWriter<'a> {
     /// The most bools inspected again after a byte other than 0 and 1.
     const PIECE: usize = 1 << 20;
 
-    pub(super) fn new(entry: Entry<'a>, out: &'a mut dyn io::Write) -> Self {
+    pub(crate) fn new(entry: Entry<'a>, out: &'a mut dyn io::Write) -> Self {
         Self { entry, out, written: 0 }
     }
 }
@@ -378,34 +275,8 @@ impl io::Write for ElementWriter<'_> {
     }
 }
 
-/// Passes on a payload, and adds it to its checksum, with the bytes before it.
-struct Summed<'a> {
-    out: &'a mut dyn io::Write,
-    sum: &'a mut Sum,
-    /// The number of bytes before the payload, which are not passed on.
-    head: u64,
-}
-
-impl io::Write for Summed<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.head > 0 {
-            let now = usize::try_from(self.head).unwrap_or(usize::MAX).min(bytes.len());
-            self.sum.update(&bytes[..now]);
-            self.head -= now as u64;
-            return Ok(now);
-        }
-        let written = check_written(self.out.write(bytes)?, bytes.len())?;
-        self.sum.update(&bytes[..written]);
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
 /// Passes on the indices of a sparse tensor, and checks them against its shape. Each write holds whole indices.
-pub(super) struct CheckedIndices<'a> {
+pub(crate) struct CheckedIndices<'a> {
     info: &'a TensorInfo,
     out: &'a mut dyn io::Write,
     /// The number of checked indices.
@@ -413,7 +284,7 @@ pub(super) struct CheckedIndices<'a> {
 }
 
 impl<'a> CheckedIndices<'a> {
-    pub(super) fn new(info: &'a TensorInfo, out: &'a mut dyn io::Write) -> Self {
+    pub(crate) fn new(info: &'a TensorInfo, out: &'a mut dyn io::Write) -> Self {
         Self { info, out, checked: 0 }
     }
 }

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::{AccessPattern, FileStorage, ReadAt, Storage, append_range};
 use crate::error::Result;
-use crate::tensor::try_zeros;
 
 /// An open file, read by ranges. A file in memory is borrowed.
 #[derive(Debug)]
@@ -25,8 +24,6 @@ pub struct FileReader<'f> {
     /// Whether mapped bytes are copied. For a few bytes, this takes less time than a system call. It is set if the
     /// pages around them are needed too.
     copies_mapped: bool,
-    /// The payload that is read in order.
-    payload: Range<u64>,
 }
 
 /// The size of the first window: a page, the least that the system reads from a disk. The first page often holds all of
@@ -49,9 +46,6 @@ const FROM_MEMORY: Duration = Duration::from_micros(25);
 /// The longest time to hint at bytes already in memory.
 const IS_IN_MEMORY: Duration = Duration::from_micros(2);
 
-/// The largest part of a payload that a source is asked for.
-const BLOCK: usize = 32 << 20;
-
 /// The size of a chunk of a payload.
 const CHUNK: usize = 1 << 20;
 
@@ -66,13 +60,7 @@ impl<'f> FileReader<'f> {
             chunk: Vec::new(),
             is_index: false,
             copies_mapped: false,
-            payload: 0..0,
         }
-    }
-
-    /// A reader of a payload, from its beginning to its end. A source is asked for long parts of it.
-    pub(crate) fn with_payload(storage: &'f FileStorage, payload: Range<u64>) -> Self {
-        Self { payload, ..Self::new(storage) }
     }
 
     /// Returns a reader of an index. It never accesses a mapping, because the system would then read megabytes from the
@@ -105,15 +93,6 @@ impl<'f> FileReader<'f> {
     /// Fills `bytes` from `offset` on after a window miss, and moves the window if they are few.
     fn read_window(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         if self.storage.takes_requests(offset) {
-            if self.payload.contains(&offset) && offset >= self.window_start {
-                let left = usize::try_from(self.payload.end - offset).unwrap_or(BLOCK);
-                self.window = Vec::new();
-                let mut block = try_zeros(left.min(BLOCK).max(bytes.len()))?;
-                self.storage.read_once(offset, &mut block)?;
-                bytes.copy_from_slice(&block[..bytes.len()]);
-                (self.window, self.window_start) = (block, offset);
-                return Ok(());
-            }
             if !self.is_index {
                 return self.storage.read_at(offset, bytes);
             }

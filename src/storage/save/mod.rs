@@ -10,7 +10,6 @@ pub use lock::FileLock;
 pub(crate) use new_file::{WriteBehind, allocate};
 pub(crate) use replace::{Durability, ReplaceStep, StagedFile, look, refuse_existing, replace, replace_with};
 pub(crate) use set::{FileSet, Turn, turn_path};
-#[cfg(feature = "cloud")]
 pub(crate) use temporary::Temporary;
 #[cfg(test)]
 pub(crate) use temporary::failpoint;
