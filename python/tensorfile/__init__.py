@@ -22,9 +22,10 @@ from ._commands import convert, diff, digest, edit, info, report, stats, verify
 from ._errors import SafetensorError
 from ._load import load
 from ._plan import ReadPlan
-from ._raw import TensorSpec, deserialize, serialize, serialize_file
+from ._raw import deserialize, serialize, serialize_file
 from ._safetensors import TensorMeta, safe_open
 from ._save import save
+from ._spec import TensorSpec
 from ._tensorfile import (
     FORMATS,
     File,

@@ -9,24 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from . import _tensorfile
 from ._errors import SafetensorError, as_safetensors
 from ._save import save
+from ._spec import dtype_name
 from ._types import Path, Reader
 
 if TYPE_CHECKING:
     from ._prefetch import PrefetchLoader
-
-# The order of dtypes in files, and their names there.
-NAMES = {
-    "bool": "BOOL",
-    "f4": "F4",
-    "f6_e2m3": "F6_E2M3",
-    "f6_e3m2": "F6_E3M2",
-    "f8_e5m2": "F8_E5M2",
-    "f8_e4m3fn": "F8_E4M3",
-    "f8_e5m2fnuz": "F8_E5M2FNUZ",
-    "f8_e4m3fnuz": "F8_E4M3FNUZ",
-    "f8_e8m0": "F8_E8M0",
-}
-
 
 class TensorMeta(NamedTuple):
     """A tensor's entry in the header of a file, returned by `safe_open.get_tensor_meta`."""
@@ -86,10 +73,6 @@ class Part:
                 )
 
 
-def dtype_name(tensor: _tensorfile.Tensor) -> str:
-    return NAMES.get(tensor.dtype, tensor.dtype.upper())
-
-
 def shown(key: Any) -> str:
     if not isinstance(key, slice):
         return str(key)
@@ -107,15 +90,15 @@ class safe_open:
         self, filename: Path | Reader, framework: str, device: str | int = "cpu", *, backend: str = "mmap"
     ) -> None:
         if framework in ("np", "numpy"):
-            from . import numpy as face
+            from . import _numpy_face as face
         elif framework in ("pt", "torch", "pytorch"):
-            from . import torch as face  # type: ignore[no-redef]
+            from . import _torch_face as face  # type: ignore[no-redef]
         else:
             raise SafetensorError(f"unknown framework `{framework}`; the frameworks are numpy and torch")
         if backend not in ("mmap", "pread"):
             raise SafetensorError(f"unknown backend `{backend}`; the backends are mmap and pread")
         self._face: Any = face
-        self._device, self._mmap = device, backend == "mmap"
+        self._framework, self._device, self._mmap = framework, device, backend == "mmap"
         self._data_starts: dict[os.PathLike[str] | None, int] = {}
         self._file: _tensorfile.File | None
         if isinstance(filename, _tensorfile.File):
@@ -138,8 +121,7 @@ class safe_open:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return a function and its arguments, with which pickle opens the file in another process."""
-        framework = self._face.__name__.rpartition(".")[2]
-        return _reopened, (self._open, framework, self._device, "mmap" if self._mmap else "pread")
+        return _reopened, (self._open, self._framework, self._device, "mmap" if self._mmap else "pread")
 
     def __exit__(self, *exception: object) -> None:
         """Close the file. Tensors stay valid."""
@@ -164,7 +146,7 @@ class safe_open:
         """Read a tensor."""
         tensor = self._tensor(name)
         with as_safetensors():
-            return self._face._tensor(tensor, self._device, self._mmap)
+            return self._face.tensor(tensor, self._device, self._mmap)
 
     def _tensor(self, name: str) -> _tensorfile.Tensor:
         try:
@@ -220,19 +202,19 @@ class safe_open:
             part = rows(name, plan[name], tensor.shape)
             with as_safetensors():
                 try:
-                    reads[name] = self._face._read_later(tensor, part, device)
+                    reads[name] = self._face.read_later(tensor, part, device)
                 except TypeError as error:
                     raise SafetensorError(f"prefetch cannot hand out {dtype_name(tensor)}: {error}") from error
         return PrefetchLoader(reads, threads)
 
     def get_tensors(self) -> dict[str, Any]:
         """Read all tensors."""
-        return self._face._tensors(self._open, self._device, self._mmap)
+        return self._face.tensors(self._open, self._device, self._mmap)
 
     def get_slice(self, name: str) -> Part:
         """Return a tensor that you read in parts by indexing it: `[2:4, :]`."""
         tensor = self._tensor(name)
-        return Part(tensor, lambda tensor, key: self._face._part(tensor, key, self._device))
+        return Part(tensor, lambda tensor, key: self._face.part(tensor, key, self._device))
 
 
 def _reopened(file: Any, framework: str, device: str | int, backend: str) -> safe_open:

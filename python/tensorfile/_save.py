@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from . import _tensorfile
 from ._progress import Progress, telling
-from ._raw import TensorSpec
+from ._spec import TensorSpec
 from ._types import Path, Writer, texts
 
 # Our names of the dtypes of ml_dtypes and torch without a letter in the buffer protocol.

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from . import _arrays, _tensorfile
 from ._errors import SafetensorError, as_safetensors
 from ._safetensors import is_bytes, safe_open, save_as_safetensors
-from ._types import Path, Reader
+from ._types import Path
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,21 +180,3 @@ def _in_place(tensor: _tensorfile.Tensor) -> np.ndarray:
         raise ValueError(f"tensor `{tensor.name}` is not stored plainly, so that it cannot be changed in place")
     memory = np.memmap(tensor.path, "u1", "r+", tensor.offset, tensor.nbytes)
     return np.ndarray(tensor.shape, dtype, memory, strides=tensor.strides)
-
-
-def _tensor(tensor: _tensorfile.Tensor, device: object, mmap: bool) -> np.ndarray:
-    return _arrays.owned(tensor)
-
-
-def _tensors(file: _tensorfile.File, device: object, mmap: bool) -> dict[str, np.ndarray]:
-    with as_safetensors():
-        return _arrays.load(file)
-
-
-def _read_later(tensor: _tensorfile.Tensor, rows: slice | None, device: object) -> Callable[[], np.ndarray]:
-    _arrays.dtype_of(tensor)
-    return lambda: _arrays.owned(tensor) if rows is None else _arrays.part(tensor, rows)
-
-
-def _part(tensor: _tensorfile.Tensor, key: Any, device: object) -> Any:
-    return _arrays.part(tensor, key)

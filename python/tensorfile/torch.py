@@ -16,16 +16,16 @@ import io
 import os
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 import torch.utils.data
 
-from . import _arrays, _tensorfile
+from . import _tensorfile, _torch_face
 from ._errors import SafetensorError, as_safetensors
 from ._safetensors import is_bytes, safe_open, save_as_safetensors
-from ._types import Path, Reader
+from ._types import Path
 from ._webdataset import expanded, webdataset
 
 __all__ = [
@@ -39,36 +39,6 @@ __all__ = [
     "save_file",
     "save_model",
 ]
-
-# From dtypes of files to dtypes of torch. Tensors of other dtypes, such as GGUF's blocks, become bytes.
-_DTYPES = {
-    "bool": "bool",
-    "i8": "int8",
-    "i16": "int16",
-    "i32": "int32",
-    "i64": "int64",
-    "u8": "uint8",
-    "u16": "uint16",
-    "u32": "uint32",
-    "u64": "uint64",
-    "f16": "float16",
-    "bf16": "bfloat16",
-    "f32": "float32",
-    "f64": "float64",
-    "f8_e5m2": "float8_e5m2",
-    "f8_e4m3fn": "float8_e4m3fn",
-    "f8_e5m2fnuz": "float8_e5m2fnuz",
-    "f8_e4m3fnuz": "float8_e4m3fnuz",
-    "f8_e8m0": "float8_e8m0fnu",
-    "f4": "float4_e2m1fn_x2",
-    "c64": "complex64",
-    "c128": "complex128",
-    "qint8": "int8",
-    "quint8": "uint8",
-    "qint32": "int32",
-    "bits16": "int16",
-}
-
 
 def save_file(
     tensors: Mapping[str, torch.Tensor], filename: Path, metadata: Mapping[str, str] | None = None
@@ -152,7 +122,7 @@ def _loadable(file: _tensorfile.File, strides: Mapping[int, Any], left: list[str
     found = {}
     for position, tensor in enumerate(file.values()):
         try:
-            _dtype(tensor, strides.get(position))
+            _torch_face.dtype_of(tensor, strides.get(position))
             found[position] = tensor
         except TypeError as error:
             left.append(str(error))
@@ -166,7 +136,7 @@ def _read_all(
     found: dict[int, torch.Tensor] = {}
     memory: dict[int, torch.Tensor] = {}
     for position, tensor in tensors.items():
-        mapped = _mapped(tensor, strides.get(position)) if mmap else None
+        mapped = _torch_face.mapped(tensor, strides.get(position)) if mmap else None
         if mapped is not None:
             found[position] = mapped
     rest = [(position, tensor) for position, tensor in tensors.items() if position not in found]
@@ -177,7 +147,7 @@ def _read_all(
         start, end = tensor.offset, tensor.offset + tensor.nbytes
         if storages and start < storages[-1][1]:
             first, last, members = storages[-1]
-            if (start - first) % _dtype(tensor, strides.get(position)).itemsize == 0:
+            if (start - first) % _torch_face.dtype_of(tensor, strides.get(position)).itemsize == 0:
                 storages[-1] = (first, max(last, end), [*members, position])
                 continue
         storages.append((start, end, [position]))
@@ -206,8 +176,8 @@ def _read_all(
         _tensorfile.read_tensors(part, buffers)
     for position, tensor in rest:
         own = strides.get(position)
-        found[position] = _shaped(memory[position], _dtype(tensor, own), tensor, own)
-    return {position: _to(tensor, device) for position, tensor in found.items()}
+        found[position] = _torch_face.shaped(memory[position], _torch_face.dtype_of(tensor, own), tensor, own)
+    return {position: _torch_face.to(tensor, device) for position, tensor in found.items()}
 
 
 def _is_plain(tensor: _tensorfile.Tensor) -> bool:
@@ -416,92 +386,6 @@ def _remove_duplicate_names(
     return removed
 
 
-def _tensors(file: _tensorfile.File, device: Any, mmap: bool) -> dict[str, torch.Tensor]:
-    with as_safetensors():
-        items = file.items()
-        found = {name: _mapped(tensor) if mmap else None for name, tensor in items}
-        rest = [(name, tensor) for name, tensor in items if found[name] is None]
-        found.update(zip((name for name, _ in rest), _owned([tensor for _, tensor in rest])))
-        return {name: _to(tensor, device) for name, tensor in found.items() if tensor is not None}
-
-
-def _tensor(tensor: _tensorfile.Tensor, device: Any, mmap: bool) -> torch.Tensor:
-    """Return a tensor that may be changed: mapped privately if possible, else read."""
-    found = _mapped(tensor) if mmap else None
-    return _to(_owned([tensor])[0] if found is None else found, device)
-
-
-def _to(tensor: torch.Tensor, device: Any) -> torch.Tensor:
-    return tensor if str(device) == "cpu" else tensor.to(device)
-
-
-def _owned(tensors: list[_tensorfile.Tensor]) -> list[torch.Tensor]:
-    """Read tensors of one file together, in threads."""
-    dtypes = [_dtype(tensor) for tensor in tensors]
-    memory = [torch.empty(tensor.nbytes, dtype=torch.uint8) for tensor in tensors]
-    _tensorfile.read_tensors(tensors, [flat.numpy() for flat in memory])
-    return [_shaped(flat, dtype, tensor) for flat, dtype, tensor in zip(memory, dtypes, tensors)]
-
-
-def _mapped(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor | None:
-    """Return a tensor in a private mapping of the file, or `None` if the file stores the elements in another form."""
-    dtype = _dtype(tensor, strides)
-    if tensor.is_sparse or tensor.nbytes == 0 or tensor.offset % dtype.itemsize:
-        return None
-    memory = tensor._private(False)
-    return None if memory is None else _shaped(torch.frombuffer(memory, dtype=torch.uint8), dtype, tensor, strides)
-
-
-# Dtypes that only torch has, by their names in checkpoints.
-_UNKNOWN = {"torch.complex32": "complex32"}
-
-
-def _dtype(tensor: _tensorfile.Tensor, strides: Any = None) -> torch.dtype:
-    """Return the dtype in torch. `strides` are given for a tensor of an unknown dtype, if the checkpoint has them."""
-    if tensor.is_unknown and strides is not None and tensor.dtype in _UNKNOWN:
-        return getattr(torch, _UNKNOWN[tensor.dtype])
-    if tensor.is_unknown:
-        raise TypeError(f"tensor `{tensor.name}` has the unknown dtype {tensor.dtype}; `data` has its bytes")
-    name = _DTYPES.get(tensor.dtype, "uint8")
-    dtype = getattr(torch, name, None)
-    if dtype is None:
-        raise TypeError(f"tensor `{tensor.name}`: this version of torch has no {name}")
-    return dtype
-
-
-def _shaped(flat: torch.Tensor, dtype: torch.dtype, tensor: _tensorfile.Tensor, strides: Any = None) -> torch.Tensor:
-    """Return the bytes of a tensor as a tensor with its dtype, shape and strides."""
-    if tensor.is_sparse:
-        indices, values = _arrays.split_coo(flat.numpy(), tensor)
-        return torch.sparse_coo_tensor(torch.from_numpy(indices), torch.from_numpy(values), tensor.shape)
-    if tensor.is_unknown:
-        return flat.view(dtype).as_strided(tensor.shape, strides, flat.storage_offset() // dtype.itemsize)
-    found = flat.view(dtype)
-    if tensor.strides is None:
-        return found.reshape(_arrays.packed_shape(tensor.shape, tensor.nbytes))
-    return found.as_strided(tensor.shape, [stride // dtype.itemsize for stride in tensor.strides], found.storage_offset())
-
-
-def _read_later(tensor: _tensorfile.Tensor, rows: slice | None, device: Any) -> Callable[[], torch.Tensor]:
-    _packed(tensor)
-    return lambda: _to(_owned([tensor])[0], device) if rows is None else _part(tensor, rows, device)
-
-
-def _packed(tensor: _tensorfile.Tensor) -> None:
-    """Refuse a dtype that torch lacks, as safetensors does; other functions return such elements as bytes."""
-    if tensor.dtype not in _DTYPES:
-        raise TypeError(f"torch has no {tensor.dtype}")
-    _dtype(tensor)
-
-
-def _part(tensor: _tensorfile.Tensor, key: Any, device: Any) -> torch.Tensor:
-    import numpy as np
-
-    bits = np.asarray(_arrays.part(tensor, key, as_bits=True))
-    found = torch.from_numpy(np.ascontiguousarray(bits).reshape(-1).view("u1")).view(_dtype(tensor))
-    return found.reshape(bits.shape).to(device)
-
-
 class WebDataset(torch.utils.data.IterableDataset):
     """`tensorfile.webdataset` for a `DataLoader`: you get torch tensors instead of arrays, in memory of their own.
 
@@ -609,7 +493,7 @@ def _of_sample(sample: dict[str, Any], value: Any) -> Any:
     if not isinstance(value, _tensorfile.Tensor):
         return value
     try:
-        return _owned([value])[0]
+        return _torch_face.owned([value])[0]
     except (TypeError, ValueError) as error:
         message = f"{sample['__url__']}: sample `{sample['__key__']}`: {error}"
         raise type(error)(message) from None
