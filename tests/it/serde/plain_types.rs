@@ -351,6 +351,69 @@ fn refuses_values_that_are_not_tensors_with_advice() {
     std::mem::take(m).end();
 }
 
+/// In a plain struct, each format stores each dtype that it has, and refuses the others.
+#[test]
+fn every_format_stores_its_dtypes() {
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Numbers<T> {
+        list: Vec<T>,
+        number: T,
+        pair: (T, T),
+        rows: Vec<Vec<T>>,
+    }
+
+    #[derive(Serialize, Deserialize, Debug, PartialEq)]
+    struct Held {
+        tensor: Tensor,
+    }
+
+    #[track_caller]
+    fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(dtype: Dtype, value: &T) {
+        for road in roads(value) {
+            let format = tensorfile::Format::named(road.format).unwrap();
+            match &road.file {
+                Ok(file) => {
+                    assert!(format.dtypes.contains(&dtype), "{} stores {dtype}", road.format);
+                    assert_eq!((road.from_slice)(file).unwrap(), *value, "{}, {dtype}", road.format);
+                    assert_eq!((road.from_reader)(file).unwrap(), *value, "{}, {dtype}, from a stream", road.format);
+                }
+                Err(error) => assert!(!format.dtypes.contains(&dtype), "{dtype}: {error}"),
+            }
+        }
+    }
+
+    macro_rules! numbers {
+        ($($number:ty: $values:expr;)*) => {$({
+            let [one, two, three]: [$number; 3] = $values;
+            let rows = vec![vec![three], vec![two, one]];
+            check(<$number>::DTYPE, &Numbers { list: vec![one, two, three], number: two, pair: (three, one), rows });
+        })*};
+    }
+
+    numbers! {
+        bool: [true, false, true];
+        i8: [i8::MIN, 0, i8::MAX];
+        i16: [i16::MIN, 0, i16::MAX];
+        i32: [i32::MIN, 0, i32::MAX];
+        i64: [i64::MIN, 0, i64::MAX];
+        u8: [1, 0, u8::MAX];
+        u16: [1, 0, u16::MAX];
+        u32: [1, 0, u32::MAX];
+        u64: [1, 0, u64::MAX];
+        f32: [f32::MIN, -0.0, f32::INFINITY];
+        f64: [f64::MIN, -0.0, f64::INFINITY];
+    }
+    for &dtype in Dtype::ALL {
+        let info = TensorInfo::new(dtype, [2, 256]);
+        let bytes: Vec<u8> = (0..info.payload_bytes().unwrap()).map(|i| (i % 2) as u8).collect();
+        check(dtype, &Held { tensor: Tensor::new(info, &bytes).unwrap() });
+    }
+    let tested: Vec<&str> = roads(&1.0_f32).iter().map(|road| road.format).collect();
+    for format in tensorfile::FORMATS.iter().filter(|format| !format.read_only && format.name != "npy") {
+        assert!(tested.contains(&format.name), "{} is not in `roads`", format.name);
+    }
+}
+
 #[test]
 fn numbers_that_a_format_lacks_are_refused_by_it() {
     let flags = BTreeMap::from([("flags", vec![true, false])]);
