@@ -50,7 +50,7 @@ fi
 
 wheels=$(mktemp -d)
 trap 'rm -rf "$wheels"' EXIT
-"$venv/bin/python" -m maturin build --quiet --locked --profile dev --manifest-path python/Cargo.toml --out "$wheels"
+"$venv/bin/python" -m maturin build --quiet --locked --profile dev --all-features --manifest-path python/Cargo.toml --out "$wheels"
 pip install --quiet --no-index --no-deps --force-reinstall "$wheels"/*.whl
 # Not from the folder of the sources, whose package has no compiled half.
 cd "$wheels"

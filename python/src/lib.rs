@@ -15,6 +15,8 @@
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
 //! - [`memory`]: all `unsafe` code: memory lent to Python, and borrowed from it.
 
+#![expect(missing_debug_implementations, reason = "Python prints these types by their `__repr__`")]
+
 mod arguments;
 mod arrays;
 mod callbacks;
