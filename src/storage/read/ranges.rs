@@ -28,8 +28,8 @@ pub enum AccessPattern {
     InOrder,
 }
 
-/// Bytes that are read by ranges, from several threads at once: an object on a server, a cache, an encrypted file, a
-/// value in a database.
+/// Bytes that are read by ranges, from several threads at once. Implement it for an object on a server, a cache, an
+/// encrypted file, or a value in a database.
 ///
 /// Then open a file of any format in it with [`OpenOptions::open_ranges`](crate::OpenOptions::open_ranges). Reading a
 /// tensor asks for its bytes. Reading several asks for them together, so that a slow source can fetch them at once.
@@ -117,8 +117,8 @@ pub trait ReadRanges: Send + Sync {
         ReadCost::Request
     }
 
-    /// Returns whether bytes pass in order, so that reading backwards takes as long as reading all of them again. By default, they
-    /// do not.
+    /// Returns whether bytes only pass in order, so that reading backwards means reading all of them again. Default:
+    /// `false`.
     fn is_sequential(&self) -> bool {
         false
     }
