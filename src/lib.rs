@@ -97,8 +97,8 @@
 //! `pytorch` are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
 //! objects in stores; neither is in `full`. [`btf`] and [`ten`] need no feature.
 
-// A function of one format or place is compiled without its feature too, unless it needs a dependency: a gate for each would
-// hide more than it saves. All features together find what nothing uses.
+// A function of one format or place is compiled without its feature too, unless it needs a dependency: a gate for each
+// would hide more than it saves. All features together find what nothing uses.
 #![cfg_attr(
     not(all(feature = "full", feature = "http", feature = "cloud")),
     allow(dead_code, unused_imports, reason = "formats and places that are left out use it")

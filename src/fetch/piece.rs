@@ -239,8 +239,8 @@ impl<'p> Job<'p> {
         }
     }
 
-    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors. A tensor and its conjugate
-    /// differ in their codecs only.
+    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors. A tensor and its
+    /// conjugate differ in their codecs only.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let (Some(one), Some(two)) = (self.piece(), other.piece()) else {
             return self.piece().is_none() && other.piece().is_none() && self.within == other.within;
@@ -272,8 +272,8 @@ impl<'p> Job<'p> {
         }
     }
 
-    /// Checks the bytes, and makes them little-endian elements. What the checksum covers before the payload is read if it
-    /// is not known.
+    /// Checks the bytes, and makes them little-endian elements. What the checksum covers before the payload is read if
+    /// it is not known.
     pub(super) fn finish(&self, storage: &FileStorage, head: Option<&[u8]>, bytes: &mut [u8]) -> Result<()> {
         let Some(piece) = self.piece() else { return Ok(()) };
         let ReadPiece { entry, is_whole, .. } = *piece;

@@ -282,7 +282,7 @@ fn read_windows(
     windows.sort_by_key(|window| offset(jobs, window));
     let mut rest = &mut windows[..];
     while let Some(first) = rest.first() {
-        // At least the first one.
+        // Take windows that do not overlap, at least the first one.
         let mut end = offset(jobs, first);
         let apart = rest.iter().take_while(|window| {
             let start = offset(jobs, window);

@@ -196,7 +196,7 @@ pub(crate) struct Run {
     pub(crate) to: usize,
 }
 
-/// The byte runs of a part, in stored order. All have the same length.
+/// The byte runs of a part, in stored order. All runs have the same length.
 #[derive(Debug, Clone)]
 pub(crate) struct Runs {
     /// The length of a run in bytes.

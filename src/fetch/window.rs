@@ -104,8 +104,8 @@ impl<'f> LoadWindow<'f> {
         }
     }
 
-    /// Returns the position of the held range with an offset. If it comes next, or later, it is read with the ranges after
-    /// it.
+    /// Returns the position of the held range with an offset. If it comes next, or later, it is read with the ranges
+    /// after it.
     fn find(&mut self, offset: u64) -> Result<Option<usize>> {
         let mut found = self.place(offset);
         if found.is_none() {
@@ -124,8 +124,8 @@ impl<'f> LoadWindow<'f> {
         Some(found)
     }
 
-    /// Reads the announced range with an offset, and the ranges after it. If reading these fails, and not for this one, it
-    /// has to be read alone, and so has a long one.
+    /// Reads the announced range with an offset, and the ranges after it. If reading these fails, and not for this one,
+    /// it has to be read alone, and so has a long one.
     fn read_next(&mut self, offset: u64) -> Result<()> {
         let Some(next) = self.announced.iter().position(|next| next.contains(offset)) else { return Ok(()) };
         self.announced.drain(..next);
@@ -172,8 +172,8 @@ impl<'f> LoadWindow<'f> {
         Ok(())
     }
 
-    /// Makes memory for the next range if it takes requests, is long, and announced again for other tensors. It takes no
-    /// more memory than the tensors do: the last one takes over the bytes.
+    /// Makes memory for the next range if it takes requests, is long, and announced again for other tensors. It takes
+    /// no more memory than the tensors do: the last one takes over the bytes.
     fn hold_tied(&mut self) -> Result<bool> {
         let Some(next) = self.announced.front() else { return Ok(false) };
         let is_alone = next.is_taken_over && is_long(&next.range) && next.head == next.range.start;

@@ -13,7 +13,8 @@ use crate::storage::{Temporary, shown_url, url_of};
 
 pub use crate::storage::FileLock;
 
-/// A new file that is written bit by bit. [`put`](Self::put) gives it its name when it is complete; dropping it removes it.
+/// A new file that is written bit by bit. [`put`](Self::put) gives it its name when it is complete; dropping it removes
+/// it.
 ///
 /// It is what [`save`](crate::save()) makes: a file next to its path, or, for an object in a store, in the folder for
 /// temporary files, from where it is uploaded. It is not buffered: each write is a system call.
@@ -46,8 +47,8 @@ enum Staging {
 }
 
 impl NewFile {
-    /// Creates an empty file for a path, or for the URL of an object in a store. What killed processes left for the same
-    /// path is removed.
+    /// Creates an empty file for a path, or for the URL of an object in a store. What killed processes left for the
+    /// same path is removed.
     ///
     /// # Errors
     ///

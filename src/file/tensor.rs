@@ -87,8 +87,8 @@ impl<'f> FileTensor<'f> {
         &self.info().layout
     }
 
-    /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed. If the
-    /// tensor is in [several places](Self::places), the range begins at 0.
+    /// Returns the byte range of the payload in its file, which may be a shard. In an archive it may be compressed. If
+    /// the tensor is in [several places](Self::places), the range begins at 0.
     #[must_use]
     pub fn range(&self) -> Range<u64> {
         let range = self.span();
@@ -96,8 +96,8 @@ impl<'f> FileTensor<'f> {
         range.start - start..range.end - start
     }
 
-    /// Returns where the payload is: the path of each file, `None` for bytes in memory, and the byte range in it. There are
-    /// several places if the tensor is in several chunks, as trainers save it.
+    /// Returns where the payload is: the path of each file, `None` for bytes in memory, and the byte range in it. There
+    /// are several places if the tensor is in several chunks, as trainers save it.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -119,8 +119,8 @@ impl<'f> FileTensor<'f> {
         gather.places().into_iter().map(place).collect()
     }
 
-    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory. If the tensor is
-    /// in [several places](Self::places), it is that of the [`File`].
+    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory. If the
+    /// tensor is in [several places](Self::places), it is that of the [`File`].
     #[must_use]
     pub fn path(&self) -> Option<&'f Path> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
@@ -244,13 +244,13 @@ impl<'f> FileTensor<'f> {
         self.plain_view().map_or_else(|| self.check_view(), Ok)
     }
 
-    /// Lends the payload to another library, such as numpy or torch, which may change it: without a copy, in the tensor's
-    /// layout.
+    /// Lends the payload to another library, such as numpy or torch, which may change it: without a copy, in the
+    /// tensor's layout.
     ///
     /// The bytes are those of a private mapping of the file, made by the first call. Changes stay in this process, and
-    /// never reach the file, nor what this crate reads and borrows; others that the same [`File`] lends to see them. The
-    /// memory stays valid when the [`File`] is dropped, and when the file is deleted or [saved](crate::save) over. As of any
-    /// mapped file, access past the end of one that was truncated kills the process.
+    /// never reach the file, nor what this crate reads and borrows; others that the same [`File`] lends to see them.
+    /// The memory stays valid when the [`File`] is dropped, and when the file is deleted or [saved](crate::save) over.
+    /// As of any mapped file, access past the end of one that was truncated kills the process.
     ///
     /// ```
     /// use ndarray::array;
@@ -450,8 +450,8 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`slice`](Self::slice), and [`ErrorKind::Unsupported`] if the memory is not as long as the part; nothing is read
-    /// then.
+    /// As [`slice`](Self::slice), and [`ErrorKind::Unsupported`] if the memory is not as long as the part; nothing is
+    /// read then.
     pub fn slice_into(&self, ranges: &[Range<usize>], bytes: &mut [u8]) -> Result<()> {
         let piece = ReadPiece::part(self.entry(), Cow::Borrowed(ranges)).map_err(|error| self.locate(error))?;
         let needed = piece.bytes().expect("a part is no larger than the whole");

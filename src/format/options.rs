@@ -98,8 +98,8 @@ impl<E: HasFormat> Options<E> {
     /// Deserializes a value from a reader.
     ///
     /// Elements are copied from the reader's buffer into their arrays. Tensors out of `T`'s order are held in memory
-    /// until they are needed. The reader is read up to 256 KiB past the last tensor. A file whose index is at its end is
-    /// held in memory whole before the first value is made.
+    /// until they are needed. The reader is read up to 256 KiB past the last tensor. A file whose index is at its end
+    /// is held in memory whole before the first value is made.
     ///
     /// ```
     /// use tensorfile::{Tensor, TensorView, btf};

@@ -48,7 +48,8 @@ pub fn is_stream(path: &Path) -> bool {
     }
 }
 
-/// Reads a stream, and sends its tensors to `sink`. Without a `sink`, or if the tensors are not in order, the stream is held.
+/// Reads a stream, and sends its tensors to `sink`. Without a `sink`, or if the tensors are not in order, the stream is
+/// held.
 pub(super) fn open_stream(
     stream: &mut dyn Read,
     name: &Path,

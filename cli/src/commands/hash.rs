@@ -24,8 +24,8 @@ use crate::output::{Each, Stdout, escape, note};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Hash {
-    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order of
-    /// their names, and shards count as one file; `-` is standard input
+    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order
+    /// of their names, and shards count as one file; `-` is standard input
     #[arg(value_name = "FILE", required_unless_present = "check")]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

@@ -24,7 +24,8 @@ use crate::output::{Stdout, escape};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Splits {
-    /// Files, folders, and patterns such as 'train-{000..123}.tar'; with --commit, files with the lines of all parts, or `-`
+    /// Files, folders, and patterns such as 'train-{000..123}.tar'; with --commit, files with the lines of all parts,
+    /// or `-`
     #[arg(value_name = "FILE", required = true)]
     files: Vec<String>,
     /// The number of splits; there are fewer if there is not as much to divide

@@ -42,8 +42,8 @@ use crate::pieces::Pieces;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order of
-    /// their names, and shards count as one file; `-` is standard input
+    /// Files, directories or patterns such as 'train-{000..123}.tar'; a directory's tensor files are read in the order
+    /// of their names, and shards count as one file; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Read the files as this format instead of detecting it

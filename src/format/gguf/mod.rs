@@ -70,8 +70,8 @@
 //! # Shapes of the model
 //!
 //! ComfyUI-GGUF stores tensors whose rows are not whole blocks in another shape, and states that of the model in
-//! `comfy.gguf.orig_shape.NAME`. Such a tensor has the shape of the model, as in ComfyUI. If it cannot have it, because the
-//! number of elements differs or rows would not be whole blocks, it keeps the stored shape, with a
+//! `comfy.gguf.orig_shape.NAME`. Such a tensor has the shape of the model, as in ComfyUI. If it cannot have it, because
+//! the number of elements differs or rows would not be whole blocks, it keeps the stored shape, with a
 //! [warning](crate::report::WarningKind::Metadata).
 //!
 //! # Limits

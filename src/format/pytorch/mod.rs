@@ -15,8 +15,8 @@
 //! `torch/serialization.py`, `torch/_utils.py` and `torch/_weights_only_unpickler.py` of PyTorch; `pickletools.py` of
 //! Python for protocols 0 to 5.
 //!
-//! Trainers save folders of many files, whose parts are archives of this form: see `dcp.rs` in this folder, and the guide's
-//! chapter [from a trainer to inference](crate::guide::trainers).
+//! Trainers save folders of many files, whose parts are archives of this form: see `dcp.rs` in this folder, and the
+//! guide's chapter [from a trainer to inference](crate::guide::trainers).
 //!
 //! # Safety
 //!
@@ -29,8 +29,9 @@
 //! # Names
 //!
 //! Keys of dicts and positions in lists and tuples are joined by dots: `model.layers.0.weight`. Keys with dots stay
-//! unchanged, and other keys are written as the [metadata](#metadata) has them. If the whole value is one tensor, it has
-//! no name. If keys make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and there is a warning.
+//! unchanged, and other keys are written as the [metadata](#metadata) has them. If the whole value is one tensor, it
+//! has no name. If keys make a name twice, as in `{"a.b": …, "a": {"b": …}}`, the tensors are read by position, and
+//! there is a warning.
 //!
 //! Attributes of an object are under its name, and so are positions of its arguments. The tensors of a
 //! `torch.nn.Module` pickled as a whole have their names in `state_dict()`.
@@ -68,16 +69,15 @@
 //!
 //! # Deviations
 //!
-//! - PyTorch counts the bytes of `float4_e2m1fn_x2`, two elements of which share one. Here the last dim is twice as long.
-//!   Such a tensor with gaps or in another order is unknown.
+//! - PyTorch counts the bytes of `float4_e2m1fn_x2`, two elements of which share one. Here the last dim is twice as
+//!   long. Such a tensor with gaps or in another order is unknown.
 //! - Dtypes unknown to this crate, such as `torch.complex32`, or one of a later PyTorch, are
-//!   [unknown](crate::Layout::Unknown). If the size of an element is unknown too, the bytes are those of the whole storage,
-//!   or none for a part of one. So are quantized,
-//!   sparse and nested tensors, tensors of the device `meta` and subclasses of PyTorch's own, with tags such as
-//!   `torch.qint8 (quantized, scale 0.5, zero point 10)` and `torch.float32 (sparse_coo)`. Their bytes go from the
-//!   first element to the last one, in file order, if one storage has all of them, and are empty otherwise. A nested
-//!   tensor has the shape of all its elements. Their parts are listed too, under their names, as `w.indices` and
-//!   `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
+//!   [unknown](crate::Layout::Unknown). If the size of an element is unknown too, the bytes are those of the whole
+//!   storage, or none for a part of one. So are quantized, sparse and nested tensors, tensors of the device `meta` and
+//!   subclasses of PyTorch's own, with tags such as `torch.qint8 (quantized, scale 0.5, zero point 10)` and
+//!   `torch.float32 (sparse_coo)`. Their bytes go from the first element to the last one, in file order, if one storage
+//!   has all of them, and are empty otherwise. A nested tensor has the shape of all its elements. Their parts are
+//!   listed too, under their names, as `w.indices` and `w.values`, `w.crow_indices` or `w.scales` and `w.zero_points`.
 //! - A tensor with an unknown argument that changes its values, or with a different dtype in the file than after
 //!   loading, is unknown, and there is a warning.
 //! - A `DTensor` is unknown; the part of it in the file is read under its name with `.1._local_tensor`. The files of

@@ -108,8 +108,8 @@ pub enum Wanted<'a> {
     Box(&'a [Range<usize>]),
 }
 
-/// Bytes put together from the files of a joined one, such as a tensor in chunks. They follow the files, so that a reader
-/// sees one more range.
+/// Bytes put together from the files of a joined one, such as a tensor in chunks. They follow the files, so that a
+/// reader sees one more range.
 pub trait GatherBytes: Send + Sync {
     /// Returns the number of bytes.
     fn bytes(&self) -> u64;
@@ -181,7 +181,7 @@ impl FileStorage {
         Self::Mapped(Mapping::new(file.into(), len))
     }
 
-    /// Lets a file on disk be closed until it is read or mapped. It was just opened.
+    /// Lets a file on disk, which was just opened, be closed until it is read or mapped.
     pub(crate) fn pooled(self, pool: &Arc<FilePool>, path: &Path, metadata: &fs::Metadata) -> Self {
         match self {
             Self::Mapped(mapping) => {
@@ -557,8 +557,8 @@ impl FileStorage {
         Ok(())
     }
 
-    /// Writes a range to `out`, which is a file: in one call if it is in memory, else in short chunks, of which the next
-    /// ones are read while one is written.
+    /// Writes a range to `out`, which is a file: in one call if it is in memory, else in short chunks, of which the
+    /// next ones are read while one is written.
     pub(crate) fn copy_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
         const CHUNK: u64 = FileStorage::COPY_CHUNK as u64;
 

@@ -9,8 +9,8 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadCost {
-    /// A read takes as long as a request to a server. Ranges are asked for together, and near ones with the bytes between
-    /// them.
+    /// A read takes as long as a request to a server. Ranges are asked for together, and near ones with the bytes
+    /// between them.
     Request,
     /// A read takes as long as a call of the system. Several threads read at once, and little more than what is needed.
     Call,
@@ -112,7 +112,8 @@ pub trait ReadRanges: Send + Sync {
     /// Hints how the source will be read from now on. By default, nothing happens.
     fn will_be_read(&self, _access: AccessPattern) {}
 
-    /// Returns what a read costs, which decides how much is asked for together. By default, it is a request to a server.
+    /// Returns what a read costs, which decides how much is asked for together. By default, it is a request to a
+    /// server.
     fn cost(&self) -> ReadCost {
         ReadCost::Request
     }
@@ -134,7 +135,8 @@ pub trait ReadRanges: Send + Sync {
     fn name(&self) -> Cow<'_, str>;
 }
 
-/// Fills as much of `bytes` as there is by calls of `read`, each given an offset in `bytes`. Returns the number of bytes.
+/// Fills as much of `bytes` as there is by calls of `read`, each given an offset in `bytes`. Returns the number of
+/// bytes.
 pub(super) fn read_calls(
     bytes: &mut [u8],
     read: &mut dyn FnMut(usize, &mut [u8]) -> io::Result<usize>,

@@ -193,7 +193,7 @@ impl<R: Read> Stream<R> {
     }
 }
 
-/// Reads some bytes; none at the end of the stream. An error of before comes first.
+/// Reads some bytes; none at the end of the stream. If an earlier read failed, returns that error first.
 fn read(reader: &mut impl Read, failed: &mut Option<Error>, bytes: &mut [u8]) -> Result<usize> {
     if let Some(error) = failed.take() {
         return Err(error);
@@ -356,7 +356,7 @@ impl<'de, R: Read> Storage<'de> for Stream<R> {
 
     fn ready(&mut self, offset: u64, at_least: usize) -> Result<&[u8]> {
         if self.at_hand(offset).len() < at_least && !self.ends_at(offset)? {
-            // Whoever reads the bytes one by one finds the error where it is.
+            // The error is kept, and returned when reading comes to its offset.
             self.failed = self.read_on(at_least).err();
         }
         Ok(self.at_hand(offset))

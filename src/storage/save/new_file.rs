@@ -34,8 +34,8 @@ pub(crate) fn allocate(file: &File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a new file from its start. If it is to be flushed, the system begins to flush it meanwhile. Otherwise the disk is idle
-/// until all is written.
+/// Writes a new file from its start. If it is to be flushed, the system begins to flush it meanwhile. Otherwise the
+/// disk is idle until all is written.
 pub(crate) struct WriteBehind<'f> {
     file: &'f mut File,
     is_flushed: bool,
@@ -64,8 +64,8 @@ impl FlushThread {
 /// The number of bytes to flush together.
 const STEP: u64 = 8 << 20;
 
-/// The most bytes of one call. The page cache of ext4 on Linux 6.18 took 0.5 to 0.7 s for 2 GiB, rarely more, with 256 KiB to
-/// 1 MiB at once, and 0.5 to 5 s with 2 MiB and more, as the state of the memory was.
+/// The most bytes of one call. The page cache of ext4 on Linux 6.18 took 0.5 to 0.7 s for 2 GiB, rarely more, with 256
+/// KiB to 1 MiB at once, and 0.5 to 5 s with 2 MiB and more, as the state of the memory was.
 const AT_ONCE: usize = 1 << 20;
 
 /// The bytes from which on a file is worth a thread.
@@ -122,13 +122,13 @@ impl Drop for WriteBehind<'_> {
     fn drop(&mut self) {
         if let Some(FlushThread { ranges, thread }) = self.thread.take() {
             drop(ranges);
-            // It has no results.
+            // The thread returns nothing, so only a panic could be lost.
             let _ = thread.join();
         }
     }
 }
 
-/// Begins to flush a range without waiting for the disk. Nothing happens where the system cannot.
+/// Begins to flush a range, if the system can, without waiting for the disk.
 fn begin_flush(_file: &File, _range: Range<u64>) {
     #[cfg(target_os = "linux")]
     {

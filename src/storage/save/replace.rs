@@ -35,10 +35,10 @@ pub(crate) fn replace_with(
 /// The state of a new file when it has its name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Durability {
-    /// It is on disk.
+    /// The file is on disk.
     #[default]
     Flushed,
-    /// It is in the system's memory. The system writes it to disk later.
+    /// The file is in the system's memory. The system writes it to disk later.
     Cached,
 }
 

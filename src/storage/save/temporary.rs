@@ -28,7 +28,7 @@ const JOURNAL: &str = "tensorfile.journal";
 /// Files are created, renamed and removed under this lock, so its holder knows all of them. An unlisted name may
 /// already belong to another process.
 struct Live {
-    /// The process, or 0 if there is none yet.
+    /// The process, or 0 if no process has been set.
     process: AtomicU32,
     paths: Mutex<Vec<PathBuf>>,
 }
@@ -60,7 +60,7 @@ pub(crate) struct Temporary {
     path: PathBuf,
     /// The path may already belong to another temporary file.
     is_renamed: bool,
-    /// Keeps the lock. Windows does not rename open files, and has no lock.
+    /// The open file, which keeps the lock. There is none on Windows, which cannot rename open files.
     #[cfg(unix)]
     _lock: File,
 }
@@ -123,7 +123,7 @@ impl Temporary {
                 Ok(file) if is_ours_to_remove(&file.metadata()?) && wait_for_lock(&file) => {}
                 Ok(_) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // It belongs to somebody else.
+                // The file belongs to somebody else.
                 Err(_) => return Ok(None),
             }
         }
@@ -153,7 +153,7 @@ impl Temporary {
     }
 }
 
-/// Renames a file, unless there is one of the new name.
+/// Renames a file, unless a file with the new name exists.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     use io::ErrorKind::{AlreadyExists, PermissionDenied, Unsupported};
 
@@ -163,7 +163,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
         use rustix::io::Errno;
 
         match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-            // NFS and some others cannot.
+            // NFS and some other file systems cannot do this.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
             renamed => return Ok(renamed?),
         }
@@ -171,7 +171,7 @@ fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     // Other than `rename`, a second name fails if there is a file.
     match fs::hard_link(from, to) {
         Ok(()) => fs::remove_file(from),
-        // File systems without second names.
+        // The file system has no hard links.
         Err(error) if matches!(error.kind(), PermissionDenied | Unsupported) => {
             if to.symlink_metadata().is_ok() {
                 Err(AlreadyExists.into())
@@ -198,7 +198,7 @@ pub(super) struct Folder {
     path: PathBuf,
     #[cfg(unix)]
     _lock: File,
-    /// The files to remove. They were in the folder.
+    /// The files moved out of the folder, to be removed if the save fails.
     placed: Vec<PathBuf>,
     /// The files to remove instead of them later.
     replaced: Vec<PathBuf>,
@@ -428,10 +428,10 @@ pub(crate) fn has_left_sets(target: &Path) -> bool {
 /// The state of a temporary path, after removing a leftover file of a killed process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeftFile {
-    /// There was nothing.
+    /// No file was there.
     Missing,
     Removed,
-    /// Its writer lives.
+    /// The file's writer still runs.
     Busy,
     /// It was not made here, or cannot be removed.
     Foreign,
