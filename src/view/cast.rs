@@ -1,10 +1,8 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use indexmap::IndexMap;
-
+use super::storage_ids::derived_id;
 use crate::cast::{CastReport, Caster};
 use crate::error::Result;
 use crate::model::{FromTensors, TensorData, TensorRecord, TensorSink, Tensors, forward};
@@ -38,7 +36,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 pub struct CastView<'t> {
     tensors: &'t dyn Tensors,
     target: Box<Target<'t>>,
-    state: Mutex<CastState>,
+    /// The cast tensors sent so far, in order.
+    casts: Mutex<Vec<TensorCast>>,
 }
 
 /// Returns the dtype of a tensor with a name and an info.
@@ -70,13 +69,6 @@ pub struct TensorCast {
     pub report: CastReport,
 }
 
-#[derive(Default)]
-struct CastState {
-    casts: IndexMap<String, TensorCast>,
-    /// Ids of storage, by the id and the dtypes before and after the cast.
-    storage: HashMap<(u64, Dtype, Dtype), u64>,
-}
-
 impl<'t> CastView<'t> {
     /// Returns the tensors in the dtypes returned by `target` for each name and info.
     ///
@@ -98,22 +90,32 @@ impl<'t> CastView<'t> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(tensors: &'t dyn Tensors, target: impl Fn(&str, &TensorInfo) -> Dtype + 't) -> Self {
-        Self { tensors, target: Box::new(target), state: Mutex::default() }
+        Self { tensors, target: Box::new(target), casts: Mutex::default() }
     }
 
     /// Returns the cast tensors sent so far, in order, each with the report of its last write.
     #[must_use]
     pub fn casts(&self) -> Vec<TensorCast> {
-        self.state().casts.values().cloned().collect()
+        self.lock().clone()
     }
 
     fn target(&self, name: &str, info: &TensorInfo) -> Dtype {
         if matches!(info.layout, Layout::Blob | Layout::Unknown(_)) { info.dtype } else { (self.target)(name, info) }
     }
 
-    fn state(&self) -> MutexGuard<'_, CastState> {
-        // No code that can panic runs under the lock, so the state is always consistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Adds a cast, unless it was sent before.
+    fn note(&self, number: usize, name: &str, [from, to]: [Dtype; 2]) {
+        let mut casts = self.lock();
+        if casts.get(number).is_some_and(|cast| cast.name == name && (cast.from, cast.to) == (from, to)) {
+            return;
+        }
+        casts.truncate(number);
+        casts.push(TensorCast { name: name.to_owned(), from, to, report: CastReport::default() });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<TensorCast>> {
+        // No code that can panic runs under the lock, so the list is always consistent.
+        self.casts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loads the tensors into a type: the numbers are rounded, which `#[tensor(cast)]` refuses except for floats.
@@ -141,19 +143,22 @@ impl<'t> CastView<'t> {
 
 impl Tensors for CastView<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        // The tensors are the same every time, so the same ones are cast: each is found by its number.
+        let mut next_cast = 0;
         self.tensors.send(&mut forward(sink, &mut |tensor, next| {
             let (name, from) = (tensor.name, tensor.info.dtype);
             let to = self.target(name, tensor.info);
             // Tied tensors have the same bytes, and keep them only if both casts agree.
             let tied = tensor.tied.filter(|tied| self.target(tied, tensor.info) == to);
-            let caster = (from != to).then(|| Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name)));
-            let caster = caster.transpose()?;
-            if caster.is_some() {
-                let cast = || TensorCast { name: name.to_owned(), from, to, report: CastReport::default() };
-                self.state().casts.entry(name.to_owned()).or_insert_with(cast);
+            if from == to {
+                return next.tensor(&TensorRecord { tied, ..*tensor });
             }
+            let caster = Caster::between_kinds(from, to).map_err(|error| error.in_tensor(name))?;
+            let number = next_cast;
+            next_cast += 1;
+            self.note(number, name, [from, to]);
             let info = TensorInfo { dtype: to, ..tensor.info.clone() };
-            let data = CastData { view: self, source: tensor, caster, to };
+            let data = CastData { view: self, source: tensor, caster, to, number };
             next.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
         }))
     }
@@ -162,9 +167,10 @@ impl Tensors for CastView<'_> {
 struct CastData<'a, 't> {
     view: &'a CastView<'t>,
     source: &'a TensorRecord<'a>,
-    /// `None` if the tensor keeps its dtype.
-    caster: Option<Caster>,
+    caster: Caster,
     to: Dtype,
+    /// The number of cast tensors before this one.
+    number: usize,
 }
 
 impl CastData<'_, '_> {
@@ -182,40 +188,26 @@ impl CastData<'_, '_> {
 }
 
 impl TensorData for CastData<'_, '_> {
-    fn as_bytes(&self) -> Option<&[u8]> {
-        self.source.data.as_bytes().filter(|_| self.caster.is_none())
-    }
-
+    /// Several threads cast a long chunk, so a copy from file to file is written in the same way.
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Some(caster) = &self.caster else { return self.source.data.write_to(out) };
-        let mut caster = caster.clone();
+        let mut caster = self.caster.clone();
         self.source.data.write_to(&mut caster.writer_after(self.coordinate_bytes(), out))?;
-        if let Some(cast) = self.view.state().casts.get_mut(self.source.name) {
+        if let Some(cast) = self.view.lock().get_mut(self.number) {
             cast.report = caster.report().clone();
         }
         Ok(())
     }
 
-    fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self.caster {
-            // Several threads cast a long chunk.
-            Some(_) => self.write_to(out),
-            None => self.source.data.copy_to(out),
-        }
-    }
-
-    /// The same bytes cast in the same way have the same id.
+    /// The same bytes cast in the same way have the same id. Other ids are equal at most by chance, which does no harm.
     fn storage_id(&self) -> Option<u64> {
-        let key = (self.source.data.storage_id()?, self.source.info.dtype, self.to);
-        let mut state = self.view.state();
-        let next = state.storage.len() as u64;
-        Some(*state.storage.entry(key).or_insert(next))
+        let [from, to] = [self.source.info.dtype, self.to].map(|dtype| dtype as u64);
+        Some(derived_id(self.source.data.storage_id()?, from << 8 | to))
     }
 }
 
 impl fmt::Debug for CastView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CastView").field("casts", &self.state().casts.len()).finish_non_exhaustive()
+        f.debug_struct("CastView").field("casts", &self.lock().len()).finish_non_exhaustive()
     }
 }
 
@@ -289,7 +281,12 @@ mod tests {
         let view = CastView::new(&tensors, target);
         for _ in 0..2 {
             let ids: Vec<_> = Sent::by(&view).0.iter().map(|tensor| tensor.storage_id.unwrap()).collect();
-            assert_eq!(ids, [0, 0, 1, 2, 3]);
+            let [a, b, other, bits, c] = ids[..] else { panic!("{ids:?}") };
+            assert_eq!((a, bits), (b, 900));
+            assert!(
+                [a, other, bits, c].iter().enumerate().all(|(i, id)| !ids[i + 2..].contains(id) || i > 2),
+                "{ids:?}"
+            );
         }
     }
 

@@ -3,8 +3,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::file::File;
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, forward};
+use crate::file::{File, FileTensor};
+use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
 
 /// The tensors of an open file, or some of them. Errors of reading them name the file, although they pass through the
 /// writer of another.
@@ -24,12 +24,14 @@ pub struct FileView<'f> {
     path: &'f Path,
     /// The positions of the tensors, if not all are sent.
     positions: Option<Vec<usize>>,
+    /// The names by position, unless all tensors keep theirs.
+    names: Option<&'f [String]>,
 }
 
 impl<'f> FileView<'f> {
     /// Returns the tensors of a file. Errors name it by `path`.
     pub fn new(file: &'f File, path: &'f Path) -> Self {
-        Self { file, path, positions: None }
+        Self { file, path, positions: None, names: None }
     }
 
     /// Returns the path in errors.
@@ -41,23 +43,59 @@ impl<'f> FileView<'f> {
     ///
     /// Unlike with a [`Subset`](super::Subset), the time does not grow with the file.
     #[must_use]
-    pub fn with_positions(&self, positions: Vec<usize>) -> Self {
+    pub fn with_positions(&self, mut positions: Vec<usize>) -> Self {
+        positions.retain(|position| *position < self.file.len());
         Self { positions: Some(positions), ..*self }
+    }
+
+    /// Returns the tensors under these names, which are in the order of the file.
+    ///
+    /// Unlike in [`Renamed`](super::Renamed), they are borrowed, and several views may share them.
+    ///
+    /// ```
+    /// use tensorfile::view::FileView;
+    /// use tensorfile::{File, TensorMap, ten};
+    ///
+    /// let map = TensorMap::from_iter([("a", ndarray::array![1.0_f32]), ("b", ndarray::array![2.0])]);
+    /// let file = File::from_bytes(ten::to_vec(&map)?)?;
+    /// let names = ["x", "y"].map(str::to_owned);
+    /// let view = FileView::new(&file, "standard input".as_ref()).with_names(&names).with_positions(vec![1]);
+    /// let map: TensorMap = ten::from_slice(&ten::to_vec(&view as &dyn tensorfile::Tensors)?)?;
+    /// assert!(map.contains("y") && map.len() == 1);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_names(&self, names: &'f [String]) -> Self {
+        Self { names: Some(names), positions: self.positions.clone(), ..*self }
+    }
+
+    fn send_tensor(&self, tensor: &FileTensor<'f>, sink: &mut dyn TensorSink) -> Result<()> {
+        let name = self.names.and_then(|names| names.get(tensor.position())).map_or(tensor.name(), String::as_str);
+        let data = FileData { path: self.path, data: tensor };
+        sink.tensor(&TensorRecord { name, info: tensor.info(), data: &data, tied: None })
     }
 }
 
 impl Tensors for FileView<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        let mut each = |tensor: &TensorRecord<'_>, next: &mut dyn TensorSink| {
-            let data = FileData { path: self.path, data: tensor.data };
-            next.tensor(&TensorRecord { data: &data, ..*tensor })
-        };
-        let sink = &mut forward(sink, &mut each);
-        let Some(positions) = &self.positions else { return self.file.send(sink) };
-        for tensor in positions.iter().filter_map(|position| self.file.nth(*position)) {
-            sink.tensor(&TensorRecord { name: tensor.name(), info: tensor.info(), data: &tensor, tied: None })?;
+        match &self.positions {
+            None => self.file.tensors().try_for_each(|tensor| self.send_tensor(&tensor, sink)),
+            Some(positions) => {
+                let mut tensors = positions.iter().filter_map(|position| self.file.nth(*position));
+                tensors.try_for_each(|tensor| self.send_tensor(&tensor, sink))
+            }
         }
-        Ok(())
+    }
+
+    fn send_nth(&self, position: usize, sink: &mut dyn TensorSink) -> Result<bool> {
+        let position = match &self.positions {
+            None => Some(position),
+            Some(positions) => positions.get(position).copied(),
+        };
+        if let Some(tensor) = position.and_then(|position| self.file.nth(position)) {
+            self.send_tensor(&tensor, sink)?;
+        }
+        Ok(true)
     }
 }
 

@@ -46,7 +46,9 @@ mod print;
 mod renamed;
 mod save_report;
 mod scalar;
+mod sent_names;
 mod serialize;
+mod storage_ids;
 mod subset;
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Tensors under different names.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 
 use super::RenameRules;
+use super::sent_names::SentNames;
 use crate::error::Result;
 use crate::file::File;
 use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
@@ -40,6 +41,19 @@ enum NewNames<'t> {
     By(Box<Rename<'t>>),
     /// Tensors of one name, as in some streams, may get several.
     At(Box<RenameAt<'t>>),
+    /// The names in order, which need no copy for each tensor.
+    Listed(Vec<String>),
+}
+
+impl NewNames<'_> {
+    /// Returns the new name of a tensor. `None` keeps its name.
+    fn get(&self, position: usize, name: &str) -> Option<Cow<'_, str>> {
+        match self {
+            Self::By(rename) => rename(name).map(Cow::Owned),
+            Self::At(rename) => rename(position, name).map(Cow::Owned),
+            Self::Listed(names) => names.get(position).map(|name| Cow::Borrowed(&**name)),
+        }
+    }
 }
 
 impl<'t> Renamed<'t> {
@@ -68,7 +82,7 @@ impl<'t> Renamed<'t> {
 
     /// Returns the tensors under these names, in order. If there are more tensors, the last ones keep their names.
     pub fn with_names(tensors: &'t dyn Tensors, names: Vec<String>) -> Self {
-        Self { tensors, names: NewNames::At(Box::new(move |position, _| names.get(position).cloned())) }
+        Self { tensors, names: NewNames::Listed(names) }
     }
 
     /// Returns the tensors renamed by rules. [`RenameRules::check`] finds unused rules.
@@ -151,26 +165,22 @@ pub fn names_after_file(file: &File) -> Vec<String> {
 
 impl Tensors for Renamed<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        match &self.names {
-            NewNames::By(rename) => self.tensors.send(&mut forward(sink, &mut |tensor, next| {
-                let name = rename(tensor.name);
-                let name = name.as_deref().unwrap_or(tensor.name);
-                let tied = tensor.tied.map(|tied| rename(tied).unwrap_or_else(|| tied.to_owned()));
-                next.tensor(&TensorRecord { name, tied: tied.as_deref(), ..*tensor })
-            })),
-            NewNames::At(rename) => {
-                // The new names of the tensors sent so far, by their old names.
-                let (mut position, mut renamed) = (0, HashMap::<String, String>::new());
-                self.tensors.send(&mut forward(sink, &mut |tensor, next| {
-                    let name = rename(position, tensor.name).unwrap_or_else(|| tensor.name.to_owned());
-                    position += 1;
-                    let tied = tensor.tied.and_then(|tied| renamed.get(tied)).map(String::as_str);
-                    next.tensor(&TensorRecord { name: &name, tied, ..*tensor })?;
-                    renamed.insert(tensor.name.to_owned(), name);
-                    Ok(())
-                }))
-            }
-        }
+        let (mut next_position, mut sent) = (0, SentNames::new(self.tensors));
+        self.tensors.send(&mut forward(sink, &mut |tensor, next| {
+            let position = next_position;
+            next_position += 1;
+            let name = self.names.get(position, tensor.name);
+            let name = name.as_deref().unwrap_or(tensor.name);
+            let tied = match (&self.names, tensor.tied) {
+                (_, None) => None,
+                (NewNames::By(rename), Some(tied)) => Some(rename(tied).unwrap_or_else(|| tied.to_owned())),
+                // The position of the other tensor decides on its name.
+                (_, Some(tied)) => sent
+                    .last_before(position, tied)?
+                    .map(|at| self.names.get(at, tied).map_or_else(|| tied.to_owned(), Cow::into_owned)),
+            };
+            next.tensor(&TensorRecord { name, tied: tied.as_deref(), ..*tensor })
+        }))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use super::sent_names::SentNames;
 use crate::error::Result;
 use crate::model::{FromTensors, TensorRecord, TensorSink, Tensors, forward};
 
@@ -28,7 +29,8 @@ pub struct Subset<'t> {
 
 enum Chosen<'t> {
     ByName(Box<dyn Fn(&str) -> bool + 't>),
-    ByPosition(HashSet<usize>),
+    /// In order.
+    ByPosition(Vec<usize>),
 }
 
 impl<'t> Subset<'t> {
@@ -61,7 +63,10 @@ impl<'t> Subset<'t> {
     ///
     /// Positions without a tensor are ignored.
     pub fn from_positions(tensors: &'t dyn Tensors, positions: impl IntoIterator<Item = usize>) -> Self {
-        Self { tensors, chosen: Chosen::ByPosition(positions.into_iter().collect()) }
+        let mut positions: Vec<usize> = positions.into_iter().collect();
+        positions.sort_unstable();
+        positions.dedup();
+        Self { tensors, chosen: Chosen::ByPosition(positions) }
     }
 
     /// Loads the tensors into a type.
@@ -100,15 +105,19 @@ impl Tensors for Subset<'_> {
                 next.tensor(&TensorRecord { tied: tensor.tied.filter(|name| keeps(name)), ..*tensor })
             })),
             Chosen::ByPosition(positions) => {
-                let (mut next_position, mut sent) = (0, HashSet::new());
+                let (mut next_position, mut sent) = (0, SentNames::new(self.tensors));
+                let mut left = positions.iter().copied().peekable();
                 self.tensors.send(&mut forward(sink, &mut |tensor, next| {
                     let position = next_position;
                     next_position += 1;
-                    if !positions.contains(&position) {
+                    if left.next_if_eq(&position).is_none() {
                         return Ok(());
                     }
-                    let tied = tensor.tied.filter(|name| sent.contains(*name));
-                    sent.insert(tensor.name.to_owned());
+                    let is_sent = |at: usize| positions.binary_search(&at).is_ok();
+                    let tied = match tensor.tied {
+                        Some(name) if sent.any_before(position, name, &is_sent)? => Some(name),
+                        _ => None,
+                    };
                     next.tensor(&TensorRecord { tied, ..*tensor })
                 }))
             }

@@ -39,4 +39,5 @@ pub(crate) use layout::put_dims;
 pub(crate) use planned::ends_too_far;
 pub(crate) use planned::is_position;
 pub(crate) use planner::{check_stored_name, check_tensor};
+pub(crate) use repeats::may_repeat;
 pub(crate) use writer::{to_vec, to_vec_into, to_writer};

@@ -1,7 +1,7 @@
 /// Returns the positions of hashes that may repeat, in order, and a few that do not.
 ///
 /// Only their bytes are compared. Finding them takes less time than filling a table of all hashes.
-pub(super) fn may_repeat(hashes: &[u64]) -> Vec<usize> {
+pub(crate) fn may_repeat(hashes: &[u64]) -> Vec<usize> {
     /// The minimum number of places per hash. At most one hash in 16 lands in a taken place by accident.
     const PLACES: usize = 16;
     const FEW: usize = 4;
