@@ -17,6 +17,7 @@ use tensorfile::{Dtype, Format, Layout, TensorInfo, Tensors};
 use super::Glob;
 use super::complete::dtype_rule;
 use crate::exit::{At, Failure, Outcome, Verdict};
+use crate::export::list;
 use crate::output::numbers::{count, counted};
 use crate::output::tensors::dtype_label;
 use crate::output::{Progress, escape, note};
@@ -229,6 +230,11 @@ impl Cast {
         Ok(CastView::new(tensors, move |name, info| self.target(name, info, format)))
     }
 
+    /// Returns whether tensors are to be cast.
+    pub fn is_given(&self) -> bool {
+        !self.dtypes.is_empty()
+    }
+
     fn rules(&self) -> impl Iterator<Item = &CastRule> + Clone {
         self.dtypes.iter().flat_map(|rules| &rules.0)
     }
@@ -267,6 +273,14 @@ impl Cast {
         }
     }
 
+    /// Returns whether any tensor is cast.
+    pub fn casts_any(&self, tensors: &CastView<'_>) -> Outcome<bool> {
+        if self.is_given() {
+            list(tensors)?;
+        }
+        Ok(!tensors.casts().is_empty())
+    }
+
     /// Prints the tensors left uncast. `tensors` are all tensors as written.
     ///
     /// Fails if no tensor has a dtype that was asked for, as the file would be a copy, unless that is allowed.
@@ -276,9 +290,6 @@ impl Cast {
         tensors: &[(String, TensorInfo)],
         allows_none: bool,
     ) -> Outcome<()> {
-        if self.dtypes.is_empty() {
-            return Ok(());
-        }
         for rule @ CastRule { from, to } in self.rules() {
             let (is_used, reason) = match from {
                 From::All => continue,

@@ -49,9 +49,12 @@ impl Filter {
     /// Returns whether a tensor with this name is chosen.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
-        let (excludes, includes): (Vec<_>, Vec<_>) = self.filters.iter().partition(|pattern| pattern.excludes);
-        let any = |patterns: &[&FilterGlob]| patterns.iter().any(|pattern| pattern.glob.matches(name));
-        (includes.is_empty() || any(&includes)) && !any(&excludes)
+        let any = |excludes: bool| {
+            let mut patterns = self.filters.iter().filter(move |pattern| pattern.excludes == excludes);
+            patterns.any(|pattern| pattern.glob.matches(name))
+        };
+        let includes_all = self.filters.iter().all(|pattern| pattern.excludes);
+        (includes_all || any(false)) && !any(true)
     }
 
     /// Fails if a filter was given and no tensor matched: a typo would look like a clean result.

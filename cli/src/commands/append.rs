@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use tensorfile::File;
 use tensorfile::Tensors;
 use tensorfile::file::atomic::FileLock;
-use tensorfile::view::{FileView, Renamed};
+use tensorfile::view::FileView;
 
 use crate::args::{NewNames, Rename, Target, Unnamed, WriteArgs, display_name, expand_joined, file_at, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
@@ -60,16 +60,14 @@ impl Append {
             others.iter().map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
 
         let base = FileView::new(&file, &path);
-        let sources: Vec<FileView<'_>> = others.iter().map(|(other, path)| FileView::new(other, path)).collect();
         let opened: Vec<(&File, &Path)> = others.iter().map(|(other, path)| (other, *path)).collect();
-        let names = self.rename.new_names(&opened, self.unnamed(&file), &|_| true)?;
-        for (new, source) in names.iter().zip(&sources) {
-            new.expect_unique(source.path(), &new.chosen)?;
+        let names = self.rename.new_names(&opened, self.unnamed(&file), None)?;
+        for (new, (_, path)) in names.iter().zip(&others) {
+            new.expect_unique(path)?;
         }
-        let renamed: Vec<Renamed<'_>> =
-            sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
+        let sources: Vec<FileView<'_>> = names.iter().zip(&others).map(|(new, (_, path))| new.view(path)).collect();
         let mut parts: Vec<(&dyn Tensors, &Path)> = vec![(&base, path.as_path())];
-        parts.extend(renamed.iter().zip(&others).map(|(tensors, (_, path))| (tensors as &dyn Tensors, *path)));
+        parts.extend(sources.iter().map(|source| (source as &dyn Tensors, source.path())));
         let hint = "; --replace keeps that of the later file, and --rename renames it";
         let joined = join(&parts, (!self.replace).then_some(hint))?;
 

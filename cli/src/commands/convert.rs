@@ -4,8 +4,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::report::WarningKind;
-use tensorfile::view::{FileView, Renamed, Subset};
-use tensorfile::{ErrorKind, Format};
+use tensorfile::{ErrorKind, Format, Tensors};
 use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
@@ -14,7 +13,7 @@ use crate::args::{
     is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
 };
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Export, Kept, list};
+use crate::export::{Export, Kept};
 use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -106,28 +105,31 @@ impl Convert {
             return Err(Failure::usage_at(path, "has no tensors to convert"));
         }
 
-        let source = FileView::new(&file, path);
         // Several tensors without names stay a list.
         let unnamed = match file.len() {
             1 => self.write.unnamed(target.format, false),
             _ => Unnamed::Numbered(0),
         };
         let is_chosen = |tensor: &FileTensor<'_>| self.filter.matches(tensor.name());
-        let names = self.rename.new_names(&[(&file, path)], unnamed, &is_chosen)?.pop().unwrap_or_default();
-        names.expect_unique(path, &names.chosen)?;
-        let renamed = Renamed::with_names(&source, names.names.clone());
-        let subset = Subset::from_positions(&renamed, names.chosen.iter().copied());
-        let cast = self.cast.apply(&subset, target.format)?;
+        let chosen = Some(&is_chosen as &dyn Fn(&FileTensor<'_>) -> bool).filter(|_| !self.filter.is_empty());
+        let names = self.rename.new_names(&[(&file, path)], unnamed, chosen)?;
+        names.iter().try_for_each(|names| names.expect_unique(path))?;
+        let source = names[0].view(path);
+        let cast = self.cast.apply(&source, target.format)?;
+        // Nothing stands between the file and the writer that has nothing to do there.
+        let tensors: &dyn Tensors = if self.cast.is_given() { &cast } else { &source };
         let mut kept = Kept::of(&file, path)?;
-        if list(&subset)?.iter().zip(list(&cast)?).any(|((_, before), (_, after))| before.dtype != after.dtype) {
+        if self.cast.casts_any(&cast)? {
             kept = kept.cast();
         }
-        let export = Export::plan(&self.write, &cast, kept, target)?.with_note(NewNames::note(&[names]));
+        let export = Export::plan(&self.write, tensors, kept, target)?.with_note(NewNames::note(&names));
         self.filter.expect_some(export.len())?;
         if self.cast.check(&cast, path)? == Verdict::Fail {
             return Ok(Verdict::Fail);
         }
-        self.cast.check_uncast(&cast.casts(), export.tensors(), self.write.lossy)?;
+        if self.cast.is_given() {
+            self.cast.check_uncast(&cast.casts(), &export.list()?, self.write.lossy)?;
+        }
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if !self.write.dry_run {
             self.cast.report(&cast.casts());

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use indexmap::map::Entry;
-use tensorfile::view::{FileView, Renamed};
+use tensorfile::view::FileView;
 use tensorfile::{File, Format, Tensors};
 
 use crate::args::{
@@ -95,18 +95,16 @@ impl Merge {
         let inputs = inputs.into_iter();
         let files: Vec<(File, &Path)> =
             inputs.map(|path| Ok((open(path, None)?, display_name(path)))).collect::<Outcome<_>>()?;
-        let sources: Vec<FileView<'_>> = files.iter().map(|(file, path)| FileView::new(file, path)).collect();
         let mut names = self.names(&files, target.format)?;
         for (new, prefix) in names.iter_mut().zip(prefixes) {
             prefix.into_iter().for_each(|prefix| new.put_under(prefix));
         }
-        for (new, source) in names.iter().zip(&sources) {
-            new.expect_unique(source.path(), &new.chosen)?;
+        for (new, (_, path)) in names.iter().zip(&files) {
+            new.expect_unique(path)?;
         }
-        let renamed: Vec<Renamed<'_>> =
-            sources.iter().zip(&names).map(|(source, new)| Renamed::with_names(source, new.names.clone())).collect();
+        let sources: Vec<FileView<'_>> = names.iter().zip(&files).map(|(new, (_, path))| new.view(path)).collect();
         let parts: Vec<(&dyn Tensors, &Path)> =
-            renamed.iter().zip(&sources).map(|(tensors, source)| (tensors as &dyn Tensors, source.path())).collect();
+            sources.iter().map(|source| (source as &dyn Tensors, source.path())).collect();
         let joined = join(&parts, Some(CLASH))?;
         let kept = self.kept(&files)?;
         let export = Export::plan(&self.write, &joined, kept, target)?.with_note(NewNames::note(&names));
@@ -143,7 +141,7 @@ impl Merge {
     }
 
     /// Returns the names of the tensors in the new file.
-    fn names(&self, files: &[(File, &Path)], format: &Format) -> Outcome<Vec<NewNames>> {
+    fn names<'f>(&self, files: &'f [(File, &Path)], format: &Format) -> Outcome<Vec<NewNames<'f>>> {
         let files: Vec<(&File, &Path)> = files.iter().map(|(file, path)| (file, *path)).collect();
         let is_named = files.iter().any(|(file, _)| file.tensors().any(|tensor| tensor.has_name()));
         let unnamed = match files.as_slice() {
@@ -151,7 +149,7 @@ impl Merge {
             [(file, _)] if file.len() != 1 => Unnamed::Numbered(0),
             _ => self.write.unnamed(format, is_named),
         };
-        self.rename.new_names(&files, unnamed, &|_| true)
+        self.rename.new_names(&files, unnamed, None)
     }
 
     fn kept(&self, files: &[(File, &Path)]) -> Outcome<Kept> {

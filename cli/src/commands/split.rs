@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use indexmap::IndexMap;
 use tensorfile::File;
-use tensorfile::view::{FileView, Renamed};
+use tensorfile::view::FileView;
 
 use crate::args::{Glob, Input, InvalidGlob, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
@@ -85,7 +85,6 @@ impl Split {
         let kept = Kept::of(&file, path)?;
         // Files named after the input have its format. Others have the format of their extension.
         let format = Some(file.format()).filter(|_| self.by.by.is_empty() && self.out.is_none());
-        let source = FileView::new(&file, path);
         let groups = self.groups(&file)?;
         let targets = groups.keys().map(|path| {
             let keeps = file.path().is_some_and(|input| is_same_file(path, input));
@@ -97,22 +96,18 @@ impl Split {
             [target] if file.len() == 1 => self.write.unnamed(target.format, false),
             _ => Unnamed::Numbered(0),
         };
-        let names = self.rename.new_names(&[(&file, path)], unnamed, &|_| true)?.pop().unwrap_or_default();
+        let names = self.rename.new_names(&[(&file, path)], unnamed, None)?;
         for positions in groups.values() {
-            names.expect_unique(path, positions)?;
+            names[0].expect_unique_among(path, &mut positions.iter().copied())?;
         }
-        let new_names =
-            groups.values().map(|positions| positions.iter().map(|index| names.names[*index].clone()).collect());
-        let new_names: Vec<Vec<String>> = new_names.collect();
-        let groups: Vec<FileView<'_>> =
+        let source = names[0].view(path);
+        let subsets: Vec<FileView<'_>> =
             groups.into_values().map(|positions| source.with_positions(positions)).collect();
-        let subsets: Vec<Renamed<'_>> =
-            groups.iter().zip(new_names).map(|(group, names)| Renamed::with_names(group, names)).collect();
         // All files are checked before the first one is written.
         let mut exports = Vec::with_capacity(subsets.len());
         for (subset, target) in subsets.iter().zip(targets) {
             let export = Export::plan(&self.write, subset, kept.clone(), target)?;
-            exports.push(export.with_note(NewNames::note(std::slice::from_ref(&names))));
+            exports.push(export.with_note(NewNames::note(&names)));
         }
         if self.by.max_shard_size.is_some() && self.out.is_none() {
             // One file would replace the input.

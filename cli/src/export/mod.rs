@@ -1,7 +1,7 @@
 //! Writing tensors of one or more files to another file.
 //!
 //! ```text
-//! FileView -> Subset, Renamed, CastView, Joined -> Export::plan -> Export::run
+//! FileView -> CastView, Joined -> Export::plan -> Export::run_all
 //! ```
 //!
 //! Everything up to `run` reads the indices of files only.
@@ -117,8 +117,8 @@ pub fn join<'t>(parts: &[(&'t dyn Tensors, &Path)], refuse: Option<&str>) -> Out
 
 /// Tensors to write to a file.
 pub struct Export<'t> {
-    tensors: &'t dyn Tensors,
-    list: Vec<(String, TensorInfo)>,
+    tensors: Storable<'t>,
+    contents: Contents,
     target: Target,
     drops_names: bool,
     plan: SavePlan,
@@ -129,8 +129,9 @@ pub struct Export<'t> {
 impl<'t> Export<'t> {
     /// Decides how names and metadata are stored, and checks that the file can be written.
     pub fn plan(args: &WriteArgs, tensors: &'t dyn Tensors, kept: Kept, target: Target) -> Outcome<Self> {
-        let (mut list, mut notes) = (list(tensors)?, Vec::new());
-        drop_opaque(args, &mut list, &target, &mut notes)?;
+        let (contents, mut notes) = (Contents::of(tensors, target.format)?, Vec::new());
+        drop_opaque(args, &contents.opaque, &target, &mut notes)?;
+        let tensors = Storable { tensors, format: target.format };
         let mut entries = kept.entries;
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
         let dropped: Vec<String> = kept.dropped.into_iter().collect();
@@ -142,7 +143,7 @@ impl<'t> Export<'t> {
         if kept.format == Some("pytorch") && target.format.name == "safetensors" {
             entries.entry(FILE_METADATA.to_owned()).or_insert_with(|| "pt".to_owned());
         }
-        let Naming { embeds, drops } = Naming::of(args, &list, &target, &mut notes)?;
+        let Naming { embeds, drops } = Naming::of(args, &contents, &target, &mut notes)?;
         let keeps_dim_order = args.keep_dim_order || kept.format == Some(target.format.name);
         let options = kept.metadata.iter().fold(WriteOptions::new(), WriteOptions::keep_metadata);
         let mut options = options
@@ -170,11 +171,11 @@ impl<'t> Export<'t> {
             }
             save = save.max_shard_bytes(bytes);
         }
-        let plan = save.plan(&target.path, &named(&Storable { tensors, format: target.format }, drops));
+        let plan = save.plan(&target.path, &*named(&tensors, drops));
         // Only the limit of gguf can be raised.
-        let is_long = |(name, _): &(String, TensorInfo)| target.format.max_name.is_some_and(|most| name.len() > most);
-        let can_allow = !args.long_names && target.format.name == "gguf" && list.iter().any(is_long);
-        let plan = plan.map_err(|error| cannot_write(&target, &list, &error, can_allow))?;
+        let is_long = target.format.max_name.is_some_and(|most| contents.longest_name > most);
+        let can_allow = !args.long_names && target.format.name == "gguf" && is_long;
+        let plan = plan.map_err(|error| cannot_write(&target, &tensors, &error, can_allow))?;
         // The index of shards; a single file was looked for before.
         if target.no_replace && plan.path().symlink_metadata().is_ok() {
             return Err(Failure::exists(&plan.path()));
@@ -187,7 +188,7 @@ impl<'t> Export<'t> {
             let (path, index) = (target.path.display(), index.display());
             notes.push(format!("{path}: {index} and its shards are of an earlier save, and stay"));
         }
-        Ok(Self { tensors, list, target, drops_names: drops, plan, notes })
+        Ok(Self { tensors, contents, target, drops_names: drops, plan, notes })
     }
 
     /// Adds a message, printed after the file is written.
@@ -207,13 +208,13 @@ impl<'t> Export<'t> {
     }
 
     /// Returns the names and infos of the tensors in the file.
-    pub fn tensors(&self) -> &[(String, TensorInfo)] {
-        &self.list
+    pub fn list(&self) -> Outcome<Vec<(String, TensorInfo)>> {
+        list(&self.tensors)
     }
 
     /// Returns the number of tensors.
     pub fn len(&self) -> usize {
-        self.list.len()
+        self.contents.tensors
     }
 
     /// Writes files, or prints what would be written.
@@ -245,12 +246,12 @@ impl<'t> Export<'t> {
         let casts = casts();
         out.json_list(|list| {
             exports.iter().try_for_each(|export| {
-                let Self { target, list: tensors, plan, .. } = export;
+                let Self { target, contents, plan, .. } = export;
                 list.push(&Written {
                     file: plan.path().display().to_string(),
                     shards: Some(plan.files()).filter(|files| *files > 1),
                     format: target.format.name,
-                    tensors: tensors.len(),
+                    tensors: contents.tensors,
                     bytes: plan.file_bytes(),
                     written: !args.dry_run,
                     casts: casts.iter().map(CastRow::from).collect(),
@@ -265,10 +266,8 @@ impl<'t> Export<'t> {
     }
 
     fn write(&self, out: &mut Stdout) -> Outcome<()> {
-        let payload = self.list.iter().map(|(_, info)| info.payload_bytes().unwrap_or_default() as u64);
-        let storable = Storable { tensors: self.tensors, format: self.target.format };
-        let named = named(&storable, self.drops_names);
-        let tensors = &Watched::new(&named, payload.sum());
+        let named = named(&self.tensors, self.drops_names);
+        let tensors = &Watched::new(&*named, self.contents.payload_bytes);
         if !self.target.is_stdout() {
             if let Some(stream) = open_output_stream(&self.target.path)? {
                 return in_its_file(self.plan.to_writer(stream, tensors), &self.target.path);
@@ -285,7 +284,7 @@ impl<'t> Export<'t> {
         let sizes = args.sizes;
         let casts: HashMap<&str, Dtype> = casts.iter().map(|cast| (cast.name.as_str(), cast.from)).collect();
         let mut table = Table::new([("name", Column::Left), ("tensor", Column::Left), ("bytes", Column::Right)]);
-        for (index, (name, info)) in self.list.iter().enumerate() {
+        for (index, (name, info)) in self.list()?.iter().enumerate() {
             let label = type_label(info);
             let label = casts.get(name.as_str()).map_or_else(|| label.clone(), |from| format!("{from} -> {label}"));
             let name = if self.drops_names { &index.to_string() } else { name };
@@ -293,7 +292,7 @@ impl<'t> Export<'t> {
         }
         table.print(args.wide.width(out), out)?;
         let (path, format) = (self.plan.path().display().to_string(), self.target.format.name);
-        let mut tensors = counted(self.list.len(), "tensor");
+        let mut tensors = counted(self.contents.tensors, "tensor");
         if self.plan.files() > 1 {
             tensors += &format!(" in {}", counted(self.plan.files(), "shard"));
         }
@@ -304,8 +303,71 @@ impl<'t> Export<'t> {
 }
 
 /// Returns the tensors under their stored names.
-fn named(tensors: &dyn Tensors, drops_names: bool) -> Renamed<'_> {
-    if drops_names { Renamed::by_position(tensors) } else { Renamed::new(tensors, |_| None) }
+fn named<'t>(tensors: &'t Storable<'_>, drops_names: bool) -> Box<dyn Tensors + 't> {
+    if drops_names { Box::new(Renamed::by_position(tensors)) } else { Box::new(*tensors) }
+}
+
+/// Facts about the tensors of a new file, for which a list of a million tensors need not be held.
+#[derive(Default)]
+struct Contents {
+    tensors: usize,
+    payload_bytes: u64,
+    /// A tensor has a name that is not its position.
+    has_names: bool,
+    shortest_name: usize,
+    longest_name: usize,
+    /// The name of the first tensor.
+    first: String,
+    opaque: Opaque,
+}
+
+/// The names of the tensors that are opaque to the format.
+#[derive(Default)]
+struct Opaque {
+    damaged: Vec<String>,
+    unknown: Vec<String>,
+    blobs: Vec<String>,
+}
+
+impl Contents {
+    fn of(tensors: &dyn Tensors, format: &'static Format) -> Outcome<Self> {
+        struct Count(Contents, &'static Format);
+
+        impl TensorSink for Count {
+            fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+                let Self(contents, format) = self;
+                contents.add(tensor, format);
+                Ok(())
+            }
+        }
+
+        let mut count = Count(Self { shortest_name: usize::MAX, ..Self::default() }, format);
+        // The tensors of an open file are listed without I/O; only a cast can fail.
+        tensors.send(&mut count).map_err(|error| Failure::usage(in_own_words(&error)))?;
+        Ok(count.0)
+    }
+
+    fn add(&mut self, TensorRecord { name, info, .. }: &TensorRecord<'_>, format: &Format) {
+        if !format.stores_opaque(&info.layout) {
+            let Opaque { damaged, unknown, blobs } = &mut self.opaque;
+            let names = match info.layout {
+                Layout::Blob => blobs,
+                _ if info.is_damaged() => damaged,
+                _ => unknown,
+            };
+            names.push((*name).to_owned());
+            return;
+        }
+        if self.tensors == 0 {
+            (*name).clone_into(&mut self.first);
+        }
+        // A tensor without a name is named by its position.
+        self.has_names = self.has_names || *name != self.tensors.to_string();
+        self.tensors += 1;
+        self.payload_bytes += info.payload_bytes().unwrap_or_default() as u64;
+        self.shortest_name = self.shortest_name.min(name.len());
+        self.longest_name = self.longest_name.max(name.len());
+    }
 }
 
 /// A file, in the output of `--json`.
@@ -357,15 +419,9 @@ struct Naming {
 }
 
 impl Naming {
-    fn of(
-        args: &WriteArgs,
-        tensors: &[(String, TensorInfo)],
-        target: &Target,
-        notes: &mut Vec<String>,
-    ) -> Outcome<Self> {
+    fn of(args: &WriteArgs, contents: &Contents, target: &Target, notes: &mut Vec<String>) -> Outcome<Self> {
         let (path, format) = (target.path.display(), target.format);
-        // A tensor without a name is named by its position.
-        let has_names = tensors.iter().enumerate().any(|(index, (name, _))| *name != index.to_string());
+        let has_names = contents.has_names;
         match args.names {
             Some(Names::Embed) => return Ok(Self { embeds: true, drops: false }),
             Some(Names::Index) => return Ok(Self { embeds: false, drops: true }),
@@ -374,9 +430,9 @@ impl Naming {
         if let (Some(0), Some(count)) = (format.max_name, format.max_tensors) {
             // A tensor named after its file gets this name again.
             let stem = target.path.file_stem().unwrap_or_default();
-            let is_kept = matches!(tensors, [(name, _)] if OsStr::new(name) == stem);
+            let is_kept = contents.tensors == 1 && OsStr::new(&contents.first) == stem;
             // The error to report is then the number of tensors.
-            if has_names && !is_kept && tensors.len() == count {
+            if has_names && !is_kept && contents.tensors == count {
                 refuse_or_drop(args, target, "names", "them", notes)?;
             }
             return Ok(Self { embeds: false, drops: true });
@@ -387,7 +443,7 @@ impl Naming {
             Some(0) => has_names || target.max_shard.is_some(),
             // The error to report is then a name that is still too long.
             Some(_) if args.long_names && target.format.name == "gguf" => false,
-            Some(longest) => tensors.iter().any(|(name, _)| !(1..=longest).contains(&name.len())),
+            Some(longest) => contents.shortest_name == 0 || contents.longest_name > longest,
         };
         // The list of names is a tensor of bytes. Without `u8`, the error to report is a long name.
         if embeds && !format.dtypes.contains(&Dtype::U8) {
@@ -404,7 +460,7 @@ impl Naming {
 }
 
 /// Converts an error of planning a file.
-fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error, can_allow_names: bool) -> Failure {
+fn cannot_write(target: &Target, tensors: &dyn Tensors, error: &Error, can_allow_names: bool) -> Failure {
     let path = &target.path;
     match error.kind() {
         ErrorKind::Unsupported { .. } if can_allow_names => {
@@ -433,7 +489,7 @@ fn cannot_write(target: &Target, tensors: &[(String, TensorInfo)], error: &Error
 }
 
 /// Returns a cast that lets a format store the tensor of an error.
-fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Error) -> Option<(Dtype, Dtype)> {
+fn cast_that_helps(format: &Format, tensors: &dyn Tensors, error: &Error) -> Option<(Dtype, Dtype)> {
     /// The dtypes of most formats, sorted by loss.
     const USUAL: [Dtype; 12] = [
         Dtype::F32,
@@ -449,6 +505,7 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
         Dtype::U8,
         Dtype::Bf16,
     ];
+    let tensors = list(tensors).ok()?;
     let (_, info) = tensors.iter().find(|(name, _)| Some(name.as_str()) == error.tensor())?;
     let from = info.dtype;
     if format.dtypes.contains(&from) || matches!(info.layout, Layout::Unknown(_) | Layout::Coo { .. } | Layout::Blob) {
@@ -461,31 +518,21 @@ fn cast_that_helps(format: &Format, tensors: &[(String, TensorInfo)], error: &Er
     USUAL.iter().find(helps).map(|to| (from, *to))
 }
 
-/// Removes tensors that are opaque to the format, if `--lossy` allows it: damaged ones, those of unknown dtypes, unless the format
+/// Leaves out tensors that are opaque to the format, if `--lossy` allows it: damaged ones, those of unknown dtypes, unless the format
 /// knows the dtype from its own files, and blobs.
-fn drop_opaque(
-    args: &WriteArgs,
-    tensors: &mut Vec<(String, TensorInfo)>,
-    target: &Target,
-    notes: &mut Vec<String>,
-) -> Outcome<()> {
-    let opaque = tensors.iter().filter(|(_, info)| !target.format.stores_opaque(&info.layout));
-    let (blobs, others): (Vec<_>, Vec<_>) = opaque.partition(|(_, info)| info.layout == Layout::Blob);
-    let (damaged, unknown): (Vec<_>, Vec<_>) = others.into_iter().partition(|(_, info)| info.is_damaged());
-    for (tensors, what, one, several) in [
-        (damaged, "tensor", ", which is damaged", ", which are damaged"),
-        (unknown, "tensor", ", whose dtype is unknown", ", whose dtypes are unknown"),
-        (blobs, "blob", "", ""),
+fn drop_opaque(args: &WriteArgs, opaque: &Opaque, target: &Target, notes: &mut Vec<String>) -> Outcome<()> {
+    for (names, what, one, several) in [
+        (&opaque.damaged, "tensor", ", which is damaged", ", which are damaged"),
+        (&opaque.unknown, "tensor", ", whose dtype is unknown", ", whose dtypes are unknown"),
+        (&opaque.blobs, "blob", "", ""),
     ] {
-        let names: Vec<String> = tensors.into_iter().map(|(name, _)| name.clone()).collect();
-        let shown = quoted(&names);
+        let shown = quoted(names);
         match names.len() {
             0 => {}
             1 => refuse_or_drop(args, target, &format!("the {what} {shown}{one}"), "it", notes)?,
             _ => refuse_or_drop(args, target, &format!("the {what}s {shown}{several}"), "them", notes)?,
         }
     }
-    tensors.retain(|(_, info)| target.format.stores_opaque(&info.layout));
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use tensorfile::{Format, Result, Tensors};
 use crate::output::Progress;
 
 /// The tensors that `format` has a place for. Others are blobs, or have an unknown dtype.
+#[derive(Clone, Copy)]
 pub struct Storable<'t> {
     pub tensors: &'t dyn Tensors,
     pub format: &'static Format,

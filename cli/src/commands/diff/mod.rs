@@ -164,9 +164,9 @@ impl Diff {
     /// Returns the names of the tensors of A for the comparison.
     fn new_names(&self, a: &File) -> Outcome<Vec<String>> {
         let path = display_name(&self.a);
-        let names = self.rename.new_names(&[(a, path)], Unnamed::Numbered(0), &|_| true)?.pop().unwrap_or_default();
-        names.expect_unique(path, &names.chosen)?;
-        Ok(names.names)
+        let names = self.rename.new_names(&[(a, path)], Unnamed::Numbered(0), None)?;
+        names.iter().try_for_each(|names| names.expect_unique(path))?;
+        Ok(a.tensors().map(|tensor| names[0].name(tensor.position()).to_owned()).collect())
     }
 
     /// Describes the comparison of equal tensors, unless it was a full one.
