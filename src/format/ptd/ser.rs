@@ -277,10 +277,11 @@ impl Encode {
     fn index_bytes(&self, tensors: &PlannedIter<'_>) -> Result<usize> {
         let texts = self.compatibility.iter().flat_map(Compatibility::texts).map(|text| (TENSOR + text.len()) as u64);
         let names = tensors.all_names().len() as u64;
+        let tensor = if self.version() == Version::Ft01 { NAMED_DATA } else { TENSOR } as u64;
         // Tensors share their layouts.
         let dims: u64 = tensors.infos().iter().map(|info| info.shape.rank() as u64).sum();
-        let bytes =
-            FRONT as u64 + texts.sum::<u64>() + TENSOR as u64 * tensors.len() as u64 + names + DIM as u64 * dims;
+        let layouts = LAYOUT as u64 * tensors.infos().len() as u64 + DIM as u64 * dims;
+        let bytes = FRONT as u64 + texts.sum::<u64>() + tensor * tensors.len() as u64 + names + layouts;
         match usize::try_from(bytes) {
             Ok(len) if bytes <= header::MAX_FLATBUFFER => Ok(len),
             _ => {
@@ -365,6 +366,13 @@ const FRONT: usize = 256;
 
 /// At least the number of bytes of a tensor's tables, vectors, offsets and padding.
 const TENSOR: usize = 128;
+
+/// The same in FT01: 56 bytes for a key, a table, a segment, and their offsets. Memory beyond the index is used too when the
+/// index is moved to its front, so a million tensors would take 70 MB more with a loose bound.
+const NAMED_DATA: usize = 60;
+
+/// At least what the table of a layout takes, and its vectors without their elements.
+const LAYOUT: usize = 32;
 
 /// The bytes of a dim and of its place in the dim order.
 const DIM: usize = 5;

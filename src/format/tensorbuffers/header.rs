@@ -94,11 +94,18 @@ fn check_magic(found: [u8; 4], offset: u64) -> Result<()> {
     Err(Error::new(ErrorKind::BadMagic { found: found.to_vec(), expected: &MAGIC }).at(offset))
 }
 
-/// Adds the metadata and the footer to a file.
-pub(super) fn add_metadata(metadata: &[u8], file: &mut Vec<u8>) {
-    let size = u32::try_from(metadata.len()).expect("its length was checked");
-    file.reserve_exact(metadata.len() + size_of::<u32>() + MAGIC.len());
-    file.extend_from_slice(metadata);
+/// Adds the metadata, which begin at `start` of a buffer, and the footer to a file.
+pub(super) fn add_metadata(mut buffer: Vec<u8>, start: usize, file: &mut Vec<u8>) {
+    let len = buffer.len() - start;
+    let size = u32::try_from(len).expect("its length was checked");
+    if file.is_empty() {
+        // The metadata of a million tensors are in memory once.
+        buffer.drain(..start);
+        *file = buffer;
+    } else {
+        file.reserve_exact(len + size_of::<u32>() + MAGIC.len());
+        file.extend_from_slice(&buffer[start..]);
+    }
     file.extend_from_slice([size.to_le_bytes(), MAGIC].as_flattened());
 }
 
