@@ -68,10 +68,6 @@ impl DerefMut for ReaderStorage<'_> {
     }
 }
 
-/// The most bytes of a payload that are copied from the memory of a stream in one piece. At the end of that memory, they
-/// are moved to its front, and it is filled. Longer ones are read into their place.
-const AT_HAND: usize = 4 << 10;
-
 /// A format's function for reading metadata.
 pub(crate) type ReadMetadata = fn(&mut dyn ReadAt, &Limits) -> Result<FileMetadata>;
 
@@ -220,10 +216,6 @@ impl<'de> IndexLoader<'de> {
     pub(crate) fn message_payload(&mut self, message: &Message) -> Result<Buffer> {
         let start = self.next_offset() + message.header_bytes as u64;
         let end = start + message.payload_bytes as u64;
-        // If none of it is at hand, an error of the stream is found below, with its place.
-        if message.payload_bytes <= AT_HAND && !self.storage.at_hand(start).is_empty() {
-            self.storage.ready(start, message.payload_bytes)?;
-        }
         let payload = read_stream(&mut *self.storage, start..end, message.info.unit_bytes(), message.payload_bytes);
         self.passed_to = end + message.padding as u64;
         self.passed += 1;
