@@ -45,6 +45,9 @@ mod linux {
 
     const MIB: f64 = (1 << 20) as f64;
 
+    /// The unit of times in `/proc`.
+    const TICK: Duration = Duration::from_millis(10);
+
     pub fn main() -> Result<()> {
         // `cargo bench` adds an option of its own.
         let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
@@ -73,7 +76,8 @@ mod linux {
             let measured = [&few, &many].map(|file| measure(&program, folder.path(), before, file, &after));
             let [few, many] = measured;
             let ((few, few_peak), (many, many_peak)) = (few?, many?);
-            let times = many.as_secs_f64() / few.as_secs_f64().max(0.01);
+            // Both parts of a time are rounded down.
+            let times = (many + TICK).as_secs_f64() / (few + TICK).as_secs_f64();
             let cell = |time: Duration, peak: u64| format!("{time:.2?}, {:.0} MiB", peak as f64 / MIB);
             table.add_row([what.clone(), cell(few, few_peak), cell(many, many_peak), format!("{times:.1}")]);
             let is_small = many_peak as f64 <= 250.0 * MIB || what.ends_with("npz");
@@ -130,9 +134,6 @@ mod linux {
 
     /// Runs a command. Returns its processor time, and its peak memory in bytes.
     fn run(command: &mut Command) -> Result<(Duration, u64)> {
-        /// The unit of times in `/proc`.
-        const TICK: Duration = Duration::from_millis(10);
-
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
         let folder = format!("/proc/{}", child.id());
         let (mut ticks, mut peak) = (0, 0);
