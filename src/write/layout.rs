@@ -46,11 +46,8 @@ pub struct FileLayout {
     order: Option<FileOrder>,
     /// All headers, concatenated.
     headers: Vec<u8>,
-    /// The range of each header within the headers, or nothing if no tensor has one. Tensors with equal headers may share
-    /// one. Messages are often of one tensor.
-    ranges: SmallVec<[Range<usize>; 1]>,
-    /// The offset of each payload.
-    payloads: SmallVec<[u64; 1]>,
+    /// Messages are often of one tensor.
+    tensors: SmallVec<[PlacedTensor; 1]>,
 }
 
 #[derive(Debug)]
@@ -61,10 +58,18 @@ struct FileOrder {
     places: Vec<usize>,
 }
 
+#[derive(Debug)]
+struct PlacedTensor {
+    /// The range of the header within the headers. Tensors with equal headers may share one.
+    header: Range<usize>,
+    /// The offset of the payload.
+    payload: u64,
+}
+
 impl FileLayout {
     /// Returns a layout without tensors, with room for `tensors`.
     pub(crate) fn with_capacity(tensors: usize) -> Self {
-        Self { payloads: SmallVec::with_capacity(tensors), ..Self::default() }
+        Self { tensors: SmallVec::with_capacity(tensors), ..Self::default() }
     }
 
     /// Adds a tensor: the header written right before its payload, and the offset of the payload.
@@ -84,7 +89,7 @@ impl FileLayout {
 
     /// Returns the offset of each payload.
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = u64> + DoubleEndedIterator + Clone {
-        self.payloads.as_slice().iter().copied()
+        self.tensors.as_slice().iter().map(|tensor| tensor.payload)
     }
 
     /// Sets [`begin`](Self::begin). All offsets so far count from its end, because a header with offsets in it has no
@@ -108,9 +113,9 @@ impl FileLayout {
         let end_offset = self.end_offset.checked_add(bytes);
         self.end_offset =
             end_offset.ok_or_else(|| cannot_store("this much data", "a file has less than 2^64 bytes"))?;
-        for payload in self.payloads.as_mut_slice() {
+        for tensor in self.tensors.as_mut_slice() {
             // One beyond the end is refused with the layout.
-            *payload = payload.saturating_add(bytes);
+            tensor.payload = tensor.payload.saturating_add(bytes);
         }
         self.begin = begin;
         Ok(())
@@ -121,7 +126,7 @@ impl FileLayout {
         let (mut places, mut end) = (vec![0; order.len()], self.begin.len() as u64);
         for (place, index) in order.iter().enumerate() {
             places[*index] = place;
-            self.payloads[*index] = end;
+            self.tensors[*index].payload = end;
             end += payload_bytes(*index) as u64;
         }
         self.order = Some(FileOrder { tensors: order, places });
@@ -160,37 +165,24 @@ impl FileLayout {
     /// Adds the next tensor, with a header that [`add_header`](Self::add_header) returned.
     #[inline]
     pub(super) fn place(&mut self, header: Range<usize>, payload: u64) {
-        if !header.is_empty() || !self.ranges.is_empty() {
-            self.add_range(header);
-        }
-        self.payloads.push(payload);
-    }
-
-    /// Adds the range of the header of the next tensor. Those before it may have none.
-    #[inline]
-    fn add_range(&mut self, header: Range<usize>) {
-        if self.ranges.is_empty() {
-            self.ranges.reserve(self.payloads.capacity());
-            self.ranges.resize(self.payloads.len(), 0..0);
-        }
-        self.ranges.push(header);
+        self.tensors.push(PlacedTensor { header, payload });
     }
 
     /// Returns the header of each tensor, and the offset of its payload.
     pub(crate) fn placed(&self) -> impl ExactSizeIterator<Item = (&[u8], u64)> + DoubleEndedIterator {
-        self.payloads.as_slice().iter().enumerate().map(|(index, payload)| (self.header(index), *payload))
+        self.tensors.as_slice().iter().map(|tensor| (&self.headers[tensor.header.clone()], tensor.payload))
     }
 
     /// Returns the header of the tensor at a position.
     #[inline]
     pub(crate) fn header(&self, index: usize) -> &[u8] {
-        self.ranges.as_slice().get(index).map_or(&[], |range| &self.headers[range.clone()])
+        &self.headers[self.tensors.as_slice()[index].header.clone()]
     }
 
     /// Returns the offset of the payload of the tensor at a position.
     #[inline]
     pub(crate) fn payload(&self, index: usize) -> u64 {
-        self.payloads.as_slice()[index]
+        self.tensors.as_slice()[index].payload
     }
 }
 
