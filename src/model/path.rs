@@ -7,11 +7,7 @@ use crate::error::{ErrorKind, Result};
 /// The root is not the same as a place with an empty name.
 #[derive(Debug, Default)]
 pub(crate) struct Path {
-    /// All segments, or none while the first one is [`field`](Self::field).
-    owned: String,
-    /// The only segment, if it is a field. Structs of a few arrays go no deeper, and an allocation for their names would
-    /// take a tenth of the time to encode them.
-    field: Option<&'static str>,
+    text: String,
     depth: usize,
 }
 
@@ -33,24 +29,8 @@ impl Path {
     /// Goes down one segment, or several if it has dots. Pass the result to [`back_to`](Self::back_to) to go up again.
     pub(crate) fn push(&mut self, segment: &str) -> Mark {
         let mark = self.open();
-        self.owned.push_str(segment);
+        self.text.push_str(segment);
         mark
-    }
-
-    /// Goes down to a field, as [`push`](Self::push) does.
-    #[inline]
-    pub(crate) fn push_field(&mut self, name: &'static str) -> Mark {
-        if self.depth > 0 {
-            return self.push(name);
-        }
-        let root = self.mark();
-        (self.field, self.depth) = (Some(name), 1);
-        root
-    }
-
-    #[inline]
-    fn text(&self) -> &str {
-        self.field.unwrap_or(&self.owned)
     }
 
     pub(crate) fn push_index(&mut self, index: usize) -> Mark {
@@ -68,22 +48,19 @@ impl Path {
             }
             // Only the last digit differs.
             digit => {
-                self.owned.pop();
-                self.owned.push(char::from(b"0123456789"[digit]));
+                self.text.pop();
+                self.text.push(char::from(b"0123456789"[digit]));
             }
         }
         self.mark()
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark { len: self.text().len(), depth: self.depth }
+        Mark { len: self.text.len(), depth: self.depth }
     }
 
     pub(crate) fn back_to(&mut self, mark: Mark) {
-        if mark.is_root() {
-            self.field = None;
-        }
-        self.owned.truncate(mark.len);
+        self.text.truncate(mark.len);
         self.depth = mark.depth;
     }
 
@@ -108,7 +85,7 @@ impl Path {
 
     /// Returns the name of the tensor here. A value of a single tensor is the first one of its file.
     pub(crate) fn name(&self) -> &str {
-        if self.is_root() { "0" } else { self.text() }
+        if self.is_root() { "0" } else { &self.text }
     }
 
     /// Returns the common beginning of all names below, without the dot; `None` at the root.
@@ -118,32 +95,29 @@ impl Path {
 
     /// Returns the [`prefix`](Self::prefix) at a place above.
     pub(crate) fn prefix_at(&self, mark: Mark) -> Option<&str> {
-        (!mark.is_root()).then(|| &self.text()[..mark.len])
+        (!mark.is_root()).then(|| &self.text[..mark.len])
     }
 
     /// Returns the segments pushed since the mark.
     pub(crate) fn since(&self, mark: Mark) -> &str {
         let dot = usize::from(!mark.is_root() && self.depth > mark.depth);
-        &self.text()[mark.len + dot..]
+        &self.text[mark.len + dot..]
     }
 
     /// Returns the rest of `name` below this place: all of it at the root, and `""` if it is the name of this place.
     pub(crate) fn strip<'a>(&self, name: &'a str) -> Option<&'a str> {
-        if self.is_root() { Some(name) } else { strip(name, self.text()) }
+        if self.is_root() { Some(name) } else { strip(name, &self.text) }
     }
 
     /// Returns whether `name` is the name of this place.
     pub(crate) fn is(&self, name: &str) -> bool {
-        !self.is_root() && self.text() == name
+        !self.is_root() && self.text == name
     }
 
     fn open(&mut self) -> Mark {
         let mark = self.mark();
-        if let Some(field) = self.field.take() {
-            self.owned.push_str(field);
-        }
         if self.depth > 0 {
-            self.owned.push('.');
+            self.text.push('.');
         }
         self.depth += 1;
         mark
@@ -205,30 +179,6 @@ mod tests {
             }
         }
         assert_eq!(path.name(), "1200.1200.1200");
-    }
-
-    #[test]
-    fn fields_are_segments() {
-        let mut path = Path::default();
-        for _ in 0..2 {
-            let root = path.push_field("layers");
-            assert_eq!((path.name(), path.since(root), path.depth()), ("layers", "layers", 1));
-            let layers = path.mark();
-            for index in 0..3 {
-                let item = path.go_to_item(layers, index);
-                let outer = path.push_field("bias");
-                assert_eq!(path.name(), format!("layers.{index}.bias"));
-                assert_eq!((path.since(item), path.prefix_at(layers)), ("bias", Some("layers")));
-                path.back_to(outer);
-            }
-            path.back_to(layers);
-            assert_eq!((path.name(), path.strip("layers.x")), ("layers", Some("x")));
-            path.back_to(root);
-            assert!(path.is_root());
-            path.push_field("");
-            assert_eq!((path.name(), path.is("")), ("", true));
-            path.back_to(root);
-        }
     }
 
     #[test]

@@ -282,7 +282,7 @@ impl Sink for Serializer<'_> {
         self.expect(values.len())?;
         let sent = self.sent;
         for (field, value) in def.fields.iter().zip(values) {
-            let mark = if field.flatten { self.path.mark() } else { self.path.push_field(field.name) };
+            let mark = if field.flatten { self.path.mark() } else { self.path.push(field.name) };
             let outer = self.tied;
             self.tied = field.attrs.tied.or(outer);
             let before = self.sent;

@@ -475,7 +475,7 @@ impl StructSerializer<'_, '_> {
     fn begin_field(&mut self, name: &'static str) -> Result<Mark> {
         match (self.kind, name) {
             (StructKind::Fields, _) => {
-                let place = self.serializer.path.push_field(name);
+                let place = self.serializer.path.push(name);
                 self.serializer.serde.parent = place;
                 return Ok(place);
             }
