@@ -779,6 +779,20 @@ impl File {
         }
     }
 
+    /// Several files opened as one.
+    #[cfg(feature = "safetensors")]
+    pub(super) fn of_shards(
+        format: &'static Format,
+        location: &Path,
+        (storage, index): (FileStorage, Index),
+        shards: Shards,
+        limits: &Limits,
+    ) -> Self {
+        let (location, limits) = (Some(location.to_owned()), limits.clone());
+        let (has_path, metadata, part, progress) = (true, None, None, None);
+        Self { location, has_path, format, storage, index, metadata, part, limits, progress, shards }
+    }
+
     /// Adds the format, the path, and the shard of an error.
     pub(super) fn place(&self, error: Error) -> Error {
         let error = match error.offset().and_then(|offset| self.shard(offset)) {

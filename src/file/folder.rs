@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use hashbrown::HashSet;
 
-use super::OpenOptions;
 use super::checkpoint::{
     INDEX_EXTENSION, Instead, METADATA, begins_as_pickle, file_names, find_model, is_index_name, own_checkpoint,
 };
+use super::{File, OpenOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{has_known_extension, is_ambiguous, is_of_other_kind, is_training_state, may_have_tensors};
 
@@ -61,7 +61,7 @@ impl OpenOptions {
         let is_index = |name: &&PathBuf| is_index_of_tensors(name) && folder.join(name).is_file();
         let indexes: Vec<PathBuf> = names.iter().filter(is_index).map(|name| folder.join(name)).collect();
         // The shards of an unreadable index are read one by one.
-        let shards = indexes.iter().filter_map(|path| self.open_path(path).ok());
+        let shards = indexes.iter().filter_map(|path| self.open_quietly(path).ok());
         let shards: HashSet<PathBuf> = shards.flat_map(|file| file.shards().to_vec()).collect();
         for name in &names {
             let path = folder.join(name);
@@ -84,9 +84,10 @@ impl OpenOptions {
         }
         #[cfg(feature = "safetensors")]
         if found.files.iter().any(|path| super::checkpoint::is_rank_file(path))
-            && let Ok(Some(Instead::RankFiles(paths))) = own_checkpoint(folder)
+            && let Ok(Some(Instead::RankFiles(names))) = own_checkpoint(folder)
         {
-            found.files.retain(|path| !paths.contains(path));
+            let is_one = |path: &PathBuf| names.iter().any(|name| *path == folder.join(name));
+            found.files.retain(|path| !is_one(path));
             found.files.push(folder.to_owned());
         }
         if found.files.is_empty()
@@ -103,9 +104,14 @@ impl OpenOptions {
         Ok(found)
     }
 
+    /// Opens a file, whatever its warnings and names are.
+    fn open_quietly(&self, path: &Path) -> Result<File> {
+        self.open_place(self.find_path(path)?, None)
+    }
+
     /// Returns whether a file is one of tensors, by its content. One that is damaged is.
     pub(super) fn has_tensors(&self, path: &Path) -> bool {
-        match self.open_path(path) {
+        match self.open_quietly(path) {
             Ok(file) => !file.is_empty(),
             Err(error) => !is_of_other_software(&error),
         }

@@ -155,7 +155,7 @@ impl OpenOptions {
         let mut begin = Vec::new();
         (&mut stream).take(BEGIN).read_to_end(&mut begin)?;
         let is_whole = (begin.len() as u64) < BEGIN;
-        let is_json = self.is_index(&begin, path);
+        let is_json = self.may_be_index(&begin, path);
         let format = if is_whole || is_json { None } else { self.format_of_begin(&begin, path)? };
         let limit = self.limits.most_held().min(if is_json { LONGEST_JSON } else { u64::MAX });
         let mut held = HeldStream { stream: begin.chain(stream), bytes: Vec::new(), limit };
@@ -170,14 +170,14 @@ impl OpenOptions {
         Ok(FileStorage::Memory(Box::new(held.bytes)))
     }
 
-    fn is_index(&self, begin: &[u8], path: &Path) -> bool {
+    fn may_be_index(&self, begin: &[u8], path: &Path) -> bool {
         is_index_name(path) || self.format.is_none() && begins_with_json(begin)
     }
 
     /// Returns the format of a file that may be endless, by its first bytes. `None` if the rest decides, or if it is an index of
     /// shards.
     pub(super) fn format_of_begin(&self, begin: &[u8], path: &Path) -> Result<Option<&'static Format>> {
-        if self.format.is_some() || self.is_index(begin, path) {
+        if self.format.is_some() || self.may_be_index(begin, path) {
             return Ok(self.format);
         }
         // A name alone decides nothing: it may link to an endless device.

@@ -1,13 +1,12 @@
 use std::path::Path;
 
-use super::{File, OpenOptions};
+use super::OpenOptions;
+use super::open::at_path;
 use crate::error::Result;
 use crate::model::{FieldAttrs, FromTensors, Node, Source, node_of, put};
-#[cfg(feature = "remote")]
-use crate::storage::url_of;
 use crate::tensor::Tensor;
 
-/// Loads a file of any format into a type, or the checkpoint in a directory or at a URL: see [`File::open`].
+/// Loads a file of any format into a type, or the checkpoint in a directory or at a URL: see [`File::open`](super::File::open).
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -27,21 +26,21 @@ use crate::tensor::Tensor;
 /// ```
 ///
 /// A borrowing type, such as a struct of `ArrayView`s, does not compile here, because the file is closed in the end.
-/// Use [`File::load`] with an open file instead.
+/// Use [`File::load`](super::File::load) with an open file instead.
 ///
 /// # Errors
 ///
-/// As [`File::open`] and [`File::load`].
+/// As [`File::open`](super::File::open) and [`File::load`](super::File::load).
 pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
     let mut value = None;
     load_with(path.as_ref(), node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
     Ok(value.expect("the value was loaded"))
 }
 
-/// Reads one tensor of a file of any format, by its name or its position, as [`File::get`] finds it.
+/// Reads one tensor of a file of any format, by its name or its position, as [`File::get`](super::File::get) finds it.
 ///
 /// As much is read as leads to the tensor: of a btf file, not the headers of the others, and of a checkpoint in shards,
-/// only the shard that has it. What is not read is not checked. To read several tensors, [open](File::open) the file.
+/// only the shard that has it. What is not read is not checked. To read several tensors, [open](super::File::open) the file.
 ///
 /// ```
 /// use ndarray::array;
@@ -59,7 +58,7 @@ pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
 ///
 /// # Errors
 ///
-/// As [`File::open`] and [`File::tensor`].
+/// As [`File::open`](super::File::open) and [`File::tensor`](super::File::tensor).
 pub fn load_tensor(path: impl AsRef<Path>, name: &str) -> Result<Tensor> {
     OpenOptions::new().tensor(path.as_ref(), name)
 }
@@ -70,9 +69,11 @@ fn load_with(
     node: fn() -> Node,
     load: &mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>,
 ) -> Result<()> {
-    #[cfg(feature = "remote")]
-    if let Some(url) = url_of(path) {
-        return OpenOptions::new().load_at_url(url, node, load);
+    let options = OpenOptions::new();
+    let place = options.find(path).map_err(|error| at_path(error, path))?;
+    if options.load_in_order(&place, node, load).map_err(|error| at_path(error, path))? {
+        return Ok(());
     }
-    File::open(path)?.load_with(node, &mut |source| load(source))
+    let file = options.open_place(place, None).map_err(|error| at_path(error, path))?;
+    file.load_with(node, &mut |source| load(source))
 }

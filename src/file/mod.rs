@@ -1,4 +1,16 @@
-//! Files on disk: opened lazily, loaded into types, and saved whole.
+//! Files on disk and at URLs: opened lazily, loaded into types, and saved whole.
+//!
+//! `File::open` and `load` are one road, and `load_tensor` is the same road with the name of a tensor. Outside of the
+//! readers of formats, a file and the bytes of a tensor pass through:
+//!
+//! 1. `OpenOptions::open` (`file/open.rs`), for a path or a URL, and `OpenOptions::open_only` (`file/open.rs`), of which
+//!    only one tensor may be wanted.
+//! 2. `OpenOptions::find` (`file/open.rs`): the `Place`, with its bytes, its name and the files next to it. On disk,
+//!    `OpenOptions::find_path` (`file/open.rs`) finds it.
+//! 3. `OpenOptions::open_place` (`file/checkpoint/open.rs`), after `OpenOptions::recognize` (`file/checkpoint/open.rs`) has
+//!    told whether it is a file, an index of shards, or a folder that a trainer saved.
+//! 4. `OpenOptions::contents` (`file/open.rs`): the format, and the index.
+//! 5. `FileTensor::write_to` (`file/tensor.rs`), or another method that reads.
 
 pub mod atomic;
 mod byte_map;
@@ -13,15 +25,14 @@ mod folder;
 mod in_order;
 mod load;
 mod open;
+mod place;
 mod read_plan;
-#[cfg(feature = "remote")]
 mod remote;
 mod save;
 mod stores;
 mod tensor;
 mod url;
 mod warnings;
-
 #[cfg(feature = "remote")]
 pub use crate::remote::{Traffic, traffic};
 pub use crate::storage::{AccessPattern, LentBytes, ReadCost, ReadRanges};

@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use super::checkpoint::Instead;
 use super::file::Shards;
-use super::{File, FileTensor, checkpoint};
+use super::place::Place;
+use super::{File, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{FORMATS, Format, detect, has_magic, recognize, unknown};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
-use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, explain_open};
-use crate::storage::{FilePool, FileVersion, ReadRanges, open_regular, url_of};
+use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, ReadRanges};
+use crate::storage::{explain_open, open_regular, shown_url, url_of};
 use crate::tensor::Tensor;
 
 /// A way to access the bytes of an open file.
@@ -45,6 +46,21 @@ pub enum Backend {
     /// Each tensor is read from the file on demand. Nothing can be borrowed. If the file changes, reads give errors or
     /// wrong numbers.
     Positioned,
+}
+
+impl Backend {
+    /// Makes the storage of a regular file.
+    pub(super) fn storage(self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
+        if !(cfg!(unix) || cfg!(windows)) {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes)?;
+            return Ok(FileStorage::Memory(Box::new(bytes)));
+        }
+        if cfg!(feature = "mmap") && self == Self::Mapped {
+            return Ok(FileStorage::mapped(file, len));
+        }
+        Ok(FileStorage::positioned(file, len))
+    }
 }
 
 /// Options for opening a file.
@@ -208,11 +224,40 @@ impl OpenOptions {
     ///
     /// As [`File::open`].
     pub fn open(&self, path: impl AsRef<Path>) -> Result<File> {
-        let path = path.as_ref();
-        if let Some(url) = url_of(path) {
-            return self.open_url(url);
+        self.open_only(path.as_ref(), None)
+    }
+
+    /// Opens a file. With `only`, it may have no other tensor than the one of this name or position.
+    fn open_only(&self, path: &Path, only: Option<&str>) -> Result<File> {
+        let opened = self.find(path).and_then(|place| self.open_place(place, only));
+        opened.and_then(|file| self.finish(file)).map_err(|error| at_path(error, path))
+    }
+
+    /// Finds the place of a path or a URL.
+    pub(super) fn find(&self, path: &Path) -> Result<Place> {
+        match url_of(path) {
+            Some(url) => self.find_url(url),
+            None => self.find_path(path),
         }
-        self.open_path(path).and_then(|file| self.finish(file)).map_err(|error| error.in_file(path))
+    }
+
+    /// Finds the place of a path: that of the file there, or of what is opened instead.
+    pub(super) fn find_path(&self, path: &Path) -> Result<Place> {
+        match open_file(path) {
+            Ok((file, metadata)) => {
+                // The metadata belongs to the open file: the path may lead to a different one by now.
+                let storage = match metadata.is_file() {
+                    true => self.backend.storage(file, metadata.len())?,
+                    false => self.hold(file, path)?,
+                };
+                Ok(Place::of_file(path, storage, &metadata, self.backend))
+            }
+            Err(error) => match checkpoint::instead_of(path, &error)?.ok_or(error)? {
+                Instead::File(found) => self.find_path(&found).map_err(|error| error.in_file(&found)),
+                #[cfg(feature = "safetensors")]
+                Instead::RankFiles(names) => Ok(Place::of_rank_files(path, names, self.backend)),
+            },
+        }
     }
 
     /// Returns the file with renamed tensors, unless it has a denied warning.
@@ -238,54 +283,6 @@ impl OpenOptions {
             Some(tensor) => error.in_tensor(tensor),
             None => error,
         }))
-    }
-
-    pub(super) fn open_path(&self, path: &Path) -> Result<File> {
-        let opened = match open_file(path) {
-            Ok(opened) => opened,
-            Err(error) => {
-                return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
-                    Instead::File(found) => self.open_path(&found).map_err(|error| error.in_file(&found)),
-                    #[cfg(feature = "safetensors")]
-                    Instead::RankFiles(paths) => self.open_rank_files(path, paths),
-                };
-            }
-        };
-        let (storage, _metadata) = self.storage(opened, path)?;
-        #[cfg(feature = "pytorch")]
-        if checkpoint::is_metadata(&storage, path)? {
-            return self.open_saved_folder(&storage, path, None);
-        }
-        #[cfg(not(feature = "pytorch"))]
-        if path.file_name().is_some_and(|name| name == checkpoint::METADATA) {
-            return Err(crate::format::saved_folder_off());
-        }
-        // The bytes read to find the format are not read again for the index.
-        #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
-        let mut reader = FileReader::with_index(&storage);
-        #[cfg(feature = "safetensors")]
-        if checkpoint::is_index(&mut reader, &storage, path, self.format.is_some())? {
-            return self.open_shards(storage, FileVersion::new(Some(&_metadata)), path);
-        }
-        #[cfg(not(feature = "safetensors"))]
-        if checkpoint::is_index_name(path) {
-            return Err(crate::format::shards_off());
-        }
-        let contents = self.contents(reader, &storage, Some(path));
-        let contents = contents.map_err(|error| checkpoint::only_in_folder(path).unwrap_or(error))?;
-        self.with_other_parts(storage, path, contents)
-    }
-
-    /// Returns a file, joined with the remaining parts of its model if they are next to it.
-    fn with_other_parts(&self, storage: FileStorage, path: &Path, contents: Contents) -> Result<File> {
-        let file = self.file(storage, Some(path), contents);
-        #[cfg(feature = "safetensors")]
-        if let Some(part) = file.part
-            && let Some(paths) = checkpoint::all_parts(path, &part)
-        {
-            return self.open_parts(file, &part, &paths, path);
-        }
-        Ok(file)
     }
 
     /// Opens a file in memory, as [`File::from_bytes`] does.
@@ -347,7 +344,7 @@ impl OpenOptions {
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file").into());
         }
-        self.finish(self.read(self.regular(file, metadata.len())?, None)?)
+        self.finish(self.read(self.backend.storage(file, metadata.len())?, None)?)
     }
 
     /// Opens a file in a source of ranges: of any format, whatever keeps its bytes. Each tensor is read on demand. Nothing
@@ -373,25 +370,7 @@ impl OpenOptions {
     /// Opens the bytes of a regular file.
     pub(super) fn open_storage(&self, path: &Path) -> Result<FileStorage> {
         let (file, metadata) = open_regular(path)?;
-        Ok(self.regular(file, metadata.len())?)
-    }
-
-    /// Makes the storage of an open file with its metadata: the path may lead to a different file by now.
-    fn storage(&self, (file, metadata): (fs::File, fs::Metadata), path: &Path) -> Result<(FileStorage, fs::Metadata)> {
-        let storage = if metadata.is_file() { self.regular(file, metadata.len())? } else { self.hold(file, path)? };
-        Ok((storage, metadata))
-    }
-
-    pub(super) fn regular(&self, mut file: fs::File, len: u64) -> io::Result<FileStorage> {
-        if !(cfg!(unix) || cfg!(windows)) {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes)?;
-            return Ok(FileStorage::Memory(Box::new(bytes)));
-        }
-        if cfg!(feature = "mmap") && self.backend == Backend::Mapped {
-            return Ok(FileStorage::mapped(file, len));
-        }
-        Ok(FileStorage::positioned(file, len))
+        Ok(self.backend.storage(file, metadata.len())?)
     }
 
     pub(super) fn read(&self, storage: FileStorage, path: Option<&Path>) -> Result<File> {
@@ -430,59 +409,12 @@ impl OpenOptions {
 
     /// Reads a tensor, and only the part of the index that leads to it, if the format allows.
     pub(super) fn tensor(&self, path: &Path, name: &str) -> Result<Tensor> {
-        if let Some(url) = url_of(path) {
-            return self.tensor_at_url(url, name);
-        }
-        if self.needs_index() {
-            return self.open(path)?.tensor(name);
-        }
-        self.tensor_in(path, name).map_err(|error| error.in_file(path))
-    }
-
-    fn tensor_in(&self, path: &Path, name: &str) -> Result<Tensor> {
-        let opened = match open_file(path) {
-            Ok(opened) => opened,
-            Err(error) => {
-                return match checkpoint::instead_of(path, &error)?.ok_or(error)? {
-                    Instead::File(found) => self.tensor(&found, name),
-                    #[cfg(feature = "safetensors")]
-                    Instead::RankFiles(_) => self.open(path)?.tensor(name),
-                };
-            }
-        };
-        let (storage, _) = self.storage(opened, path)?;
-        #[cfg(feature = "pytorch")]
-        if checkpoint::is_metadata(&storage, path)? {
-            // The whole folder says which names there are, and what is wrong.
-            return match self.open_saved_folder(&storage, path, Some(name)).and_then(|file| file.tensor(name)) {
-                Ok(tensor) => Ok(tensor),
-                Err(_) => self.open(path)?.tensor(name),
-            };
-        }
-        #[cfg_attr(not(feature = "safetensors"), expect(unused_mut, reason = "only an index of shards is read here"))]
-        let mut reader = FileReader::with_index(&storage);
-        #[cfg(feature = "safetensors")]
-        if checkpoint::is_index(&mut reader, &storage, path, self.format.is_some())? {
-            // A shard may be gone if the index is replaced in the meantime.
-            return match self.tensor_in_shard(&storage, path, name) {
-                Ok(Some(tensor)) => Ok(tensor),
-                _ => self.open(path)?.tensor(name),
-            };
-        }
-        #[cfg(not(feature = "safetensors"))]
-        if checkpoint::is_index_name(path) {
-            return self.open(path)?.tensor(name);
-        }
-        let Some(contents) = self.contents_of(reader, path, name)? else {
-            let contents = self.contents(FileReader::with_index(&storage), &storage, Some(path))?;
-            return self.with_other_parts(storage, path, contents)?.tensor(name);
-        };
-        // The system would read on past the tensor if more of the file were to follow.
-        FileTensor::new(&self.file_at_random(storage, Some(path), contents), 0).read()
+        let only = Some(name).filter(|_| !self.needs_index());
+        self.open_only(path, only)?.tensor(name).map_err(|error| at_path(error, path))
     }
 
     /// Returns whether the whole index is needed for one tensor.
-    pub(super) fn needs_index(&self) -> bool {
+    fn needs_index(&self) -> bool {
         !self.denied.is_empty() || !self.renames.is_empty()
     }
 
@@ -509,82 +441,11 @@ impl OpenOptions {
     }
 }
 
-#[cfg(feature = "safetensors")]
-impl OpenOptions {
-    /// Opens the remaining numbered files of a model, and joins all of them.
-    fn open_parts(&self, open: File, part: &FilePart, paths: &[PathBuf], path: &Path) -> Result<File> {
-        let (mut files, mut open, pool) = (Vec::with_capacity(paths.len()), Some(open), Arc::default());
-        for (number, path) in (0..).zip(paths) {
-            let file = match open.take_if(|_| number == part.index) {
-                Some(open) => open,
-                None => self.open_in_pool(path, &pool)?,
-            };
-            let checked = checkpoint::check_part(&file, number, part.count);
-            checked.map_err(|error| error.in_format(file.format.name).in_shard(path, 0))?;
-            files.push(file);
-        }
-        let file = checkpoint::join_parts(files, path, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
-    }
-
-    /// Opens a file that may be closed between reads.
-    pub(super) fn open_in_pool(&self, path: &Path, pool: &Arc<FilePool>) -> Result<File> {
-        let (file, metadata) =
-            open_regular(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
-        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
-        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
-    }
-
-    /// Opens the shards of an index as one file.
-    ///
-    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
-    fn open_shards(&self, mut storage: FileStorage, mut version: FileVersion, path: &Path) -> Result<File> {
-        /// Enough even for a writer that saves continuously.
-        const ATTEMPTS: u32 = 100;
-
-        let mut attempt = 0;
-        loop {
-            // Until the end of the attempt, `storage` keeps the system from using the identity of the index again.
-            let opened = self.open_shards_once(&storage, path);
-            attempt += 1;
-            let now = FileVersion::of(path);
-            if now == version || attempt == ATTEMPTS {
-                return opened;
-            }
-            let (again, metadata) = self.storage(open_file(path)?, path)?;
-            (storage, version) = (again, FileVersion::new(Some(&metadata)));
-        }
-    }
-
-    fn open_shards_once(&self, storage: &FileStorage, path: &Path) -> Result<File> {
-        let index = checkpoint::read(storage, &self.limits)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let pool = Arc::default();
-        let open = |(shard, tensors): (&str, Vec<&str>)| self.open_shard(&folder.join(shard), tensors[0], &pool);
-        let files = index.shards().into_iter().map(open).collect::<Result<Vec<_>>>()?;
-        let file = checkpoint::join(index, files, path, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
-    }
-
-    fn open_shard(&self, path: &Path, tensor: &str, pool: &Arc<FilePool>) -> Result<File> {
-        // A pipe named by an index must not block.
-        let (file, metadata) = open_regular(path).map_err(|error| {
-            if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let what = format!("the index says that `{tensor}` is in `{name}`, which {error}");
-                return Error::from(ErrorKind::Malformed { what });
-            }
-            let message = format!("{}: {error}; the index says that `{tensor}` is in it", path.display());
-            io::Error::new(error.kind(), message).into()
-        })?;
-        let storage = self.regular(file, metadata.len())?.pooled(pool, path, &metadata);
-        self.read(storage, Some(path)).map_err(|error| error.in_shard(path, 0))
-    }
-
-    fn tensor_in_shard(&self, index: &FileStorage, path: &Path, name: &str) -> Result<Option<Tensor>> {
-        let index = checkpoint::read(index, &self.limits)?;
-        let Some(shard) = index.shard_of(name) else { return Ok(None) };
-        self.open_shard(&path.with_file_name(shard), name, &Arc::default())?.tensor(name).map(Some)
+/// Names the place of an error, unless it has one. The first bytes of what a server sends are not shown.
+pub(super) fn at_path(error: Error, path: &Path) -> Error {
+    match url_of(path) {
+        Some(url) => error.without_beginning().in_file(Path::new(&shown_url(url))),
+        None => error.in_file(path),
     }
 }
 

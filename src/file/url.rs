@@ -1,6 +1,6 @@
 //! Files at URLs, as the functions that open paths open them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::{File, OpenOptions};
 use crate::error::Result;
@@ -57,20 +57,11 @@ impl OpenOptions {
     /// As [`File::open`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if the server refuses or does not answer. Later reads are
     /// [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged) if the file on the server is another one by then.
     pub fn open_url(&self, url: &str) -> Result<File> {
-        let opened = self.open_location(url).and_then(|file| self.finish(file));
-        opened.map_err(|error| error.in_file(&PathBuf::from(storage::shown_url(url))))
-    }
-}
-
-#[cfg(not(feature = "remote"))]
-impl OpenOptions {
-    #[expect(clippy::unused_self, reason = "it is the same call with the feature")]
-    fn open_location(&self, url: &str) -> Result<File> {
-        Err(remote::cannot_open(url))
-    }
-
-    pub(super) fn tensor_at_url(&self, url: &str, name: &str) -> Result<crate::tensor::Tensor> {
-        self.open_url(url)?.tensor(name)
+        let path = Path::new(url);
+        match url_of(path) {
+            Some(_) => self.open(path),
+            None => Err(remote::cannot_open(url)),
+        }
     }
 }
 

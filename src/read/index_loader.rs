@@ -131,7 +131,7 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// Returns an index of a single tensor, by name or position. `None` if there is none, or if the format must read
+    /// Returns an index of a single tensor, by name or position, which is then its name. `None` if there is none, or if the format must read
     /// other headers to find it.
     pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
         let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
@@ -151,9 +151,8 @@ impl<'de> IndexLoader<'de> {
             _ => return Ok(None),
         }
         let mut index = self.index.into_owned();
-        if has_names {
-            index.rename(&mut std::iter::once(name), name.len())?;
-        }
+        // A position is that of the whole file, and no longer of the tensor here.
+        index.rename(&mut std::iter::once(name), name.len())?;
         Ok(Some(index))
     }
 

@@ -19,11 +19,11 @@ pub(crate) enum Location {
 /// A file to read by ranges, and the way to its shards.
 pub(crate) struct RemoteFile {
     pub(crate) source: Arc<RemoteSource>,
-    pub(crate) siblings: Box<dyn Siblings>,
+    pub(crate) folder: Box<dyn RemoteFolder>,
 }
 
 /// Opens the files next to a remote file.
-pub(crate) trait Siblings: Send + Sync {
+pub(crate) trait RemoteFolder: Send + Sync {
     /// Opens a file, given its name.
     fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>>;
 }

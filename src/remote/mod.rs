@@ -23,7 +23,8 @@ mod source;
 mod traffic;
 mod version;
 
-pub(crate) use location::{Location, RemoteFile};
+pub(crate) use location::{Location, RemoteFolder};
+pub(crate) use source::RemoteSource;
 pub use traffic::{Traffic, traffic};
 
 use crate::error::{Error, ErrorKind, Result};

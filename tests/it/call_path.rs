@@ -6,9 +6,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Mutex;
 
 use ndarray::{Array1, Array2};
-use tensorfile::{Result, TensorFile, btf};
+use tensorfile::file::Backend;
+use tensorfile::format::{Format, FormatSpec, Index, IndexReader, ReadAt};
+use tensorfile::model::TensorData as _;
+use tensorfile::{Dtype, ErrorKind, Limits, OpenOptions, Result, TensorFile, TensorInfo, btf};
 
 use crate::support::root;
 
@@ -38,14 +42,14 @@ impl Write for Traces {
     }
 }
 
-/// Returns the functions that the docs list, with their files.
-fn documented() -> BTreeSet<(String, String)> {
-    let docs = include_str!("../../src/model/mod.rs");
-    let (_, list) = docs.split_once("passes through:").expect("the list");
-    let (list, _) = list.split_once("`tensorfile::save`").expect("what comes after the list");
-    let functions = list.lines().filter(|line| line.contains(".rs`)")).map(|line| {
-        let mut code = line.split('`').skip(1).step_by(2);
-        let (function, file) = (code.next().expect("a function"), code.next().expect("a file"));
+/// Returns the functions that the docs list from `begin` to `end`, with their files.
+fn documented(docs: &str, begin: &str, end: &str) -> BTreeSet<(String, String)> {
+    let (_, list) = docs.split_once(begin).expect("the list");
+    let (list, _) = list.split_once(end).expect("what comes after the list");
+    // `function` (`file`)
+    let names: Vec<&str> = list.split('`').collect();
+    let functions = names.windows(3).filter(|name| name[1] == " (" && name[2].ends_with(".rs")).map(|name| {
+        let (function, file) = (name[0], name[2]);
         let text = fs::read_to_string(root().join("src").join(file)).expect("a file of the library");
         let name = function.rsplit("::").next().expect("a name");
         assert!(text.contains(&format!("fn {name}")), "{function} is not in {file}");
@@ -95,7 +99,7 @@ fn names_are_found_in_symbols() {
 
 #[test]
 fn a_tensor_passes_through_the_functions_in_the_docs() -> Result<()> {
-    let documented = documented();
+    let documented = documented(include_str!("../../src/model/mod.rs"), "passes through:", "`tensorfile::save`");
     let files: BTreeSet<_> = documented.iter().map(|(file, _)| file).collect();
     assert!(documented.len() <= 13 && files.len() <= 8, "{documented:#?}");
 
@@ -108,5 +112,49 @@ fn a_tensor_passes_through_the_functions_in_the_docs() -> Result<()> {
     }
     let missing: Vec<_> = traced.difference(&documented).collect();
     assert!(missing.is_empty(), "the docs of `model` do not name {missing:?}");
+    Ok(())
+}
+
+/// Where the index reader of [`TRACED`] was called from.
+static OPENED: Mutex<String> = Mutex::new(String::new());
+
+/// A format whose files are one tensor of two numbers.
+static TRACED: Format = Format::new(
+    FormatSpec::new("traced", &[Dtype::F32]),
+    || Box::new(TracedReader { is_read: false }),
+    |_| Err(ErrorKind::Unsupported { what: "write it".to_owned(), instead: "it is only read".to_owned() }.into()),
+);
+
+struct TracedReader {
+    is_read: bool,
+}
+
+impl IndexReader for TracedReader {
+    fn read_on(&mut self, _: &mut dyn ReadAt, _: &Limits, index: &mut Index) -> Result<bool> {
+        if !std::mem::replace(&mut self.is_read, true) {
+            *OPENED.lock().unwrap() = Backtrace::force_capture().to_string();
+            index.push(Some("a"), TensorInfo::new(Dtype::F32, [2]), 0..8)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+}
+
+#[test]
+fn a_file_is_opened_and_read_by_the_functions_in_the_docs() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.traced");
+    fs::write(&path, [0; 8]).unwrap();
+    let options = OpenOptions::new().format(&TRACED).backend(Backend::Positioned);
+    let file = options.open(&path)?;
+    let opened = traced(&OPENED.lock().unwrap());
+    let mut traces = Traces::default();
+    file.get("a")?.write_to(&mut traces).unwrap();
+    let read = traced(&traces.0[0]);
+    let documented = documented(include_str!("../../src/file/mod.rs"), "pass through:", "or another method");
+    assert!(documented.len() <= 8, "{documented:#?}");
+    let missing: Vec<_> = opened.union(&read).filter(|(file, _)| file.starts_with("file/")).collect();
+    let missing: Vec<_> = missing.into_iter().filter(|function| !documented.contains(function)).collect();
+    assert!(missing.is_empty(), "the docs of `file` do not name {missing:?}");
     Ok(())
 }

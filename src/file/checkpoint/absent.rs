@@ -86,7 +86,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
 }
 
 /// Returns the error for a file of a trainer's folder that is opened by itself.
-pub(in crate::file) fn only_in_folder(path: &Path) -> Option<Error> {
+pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
     (path.extension()? == ITEMS_EXTENSION).then(|| {
         let what = "read one file of a folder that a trainer saved".to_owned();
         let instead = format!("open the folder: its `{METADATA}` says what is in the files");

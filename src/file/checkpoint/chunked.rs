@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU8;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::error::{Error, ErrorKind, PAYLOADS, Result};
 use crate::fetch::{Chunks, TensorChunk, check_tiling};
@@ -10,7 +10,6 @@ use crate::file::File;
 use crate::file::file::Shards;
 use crate::format::Format;
 use crate::limits::Limits;
-use crate::model::FileMetadata;
 use crate::read::{Codec, Index, Negation, Strided};
 use crate::storage::{FileStorage, JoinedFiles};
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
@@ -113,7 +112,13 @@ impl ChunkedIndex {
     }
 
     /// Returns the files as one.
-    pub(super) fn finish(mut self, format: &'static Format, files: ChunkedFiles, limits: &Limits) -> Result<File> {
+    pub(super) fn finish(
+        mut self,
+        format: &'static Format,
+        location: &Path,
+        files: Shards,
+        limits: &Limits,
+    ) -> Result<File> {
         self.index.complete()?;
         // Elements of a chunk may be repeated.
         let storage = FileStorage::Joined(self.joined);
@@ -122,33 +127,8 @@ impl ChunkedIndex {
         if found > limit {
             return Err(ErrorKind::Limit { what: PAYLOADS, found, limit }.into());
         }
-        let ChunkedFiles { location, has_path, paths, metadata, own, archives } = files;
-        Ok(File {
-            location: Some(location),
-            has_path,
-            format,
-            storage,
-            index: self.index,
-            metadata: None,
-            part: None,
-            limits: limits.clone(),
-            progress: None,
-            shards: Shards { paths, metadata, own, archives },
-        })
+        Ok(File::of_shards(format, location, (storage, self.index), files, limits))
     }
-}
-
-/// What is known of files besides their tensors.
-pub(super) struct ChunkedFiles {
-    pub(super) location: PathBuf,
-    pub(super) has_path: bool,
-    /// The paths of the files, in order.
-    pub(super) paths: Vec<PathBuf>,
-    pub(super) metadata: FileMetadata,
-    /// The metadata of each file.
-    pub(super) own: Vec<Option<FileMetadata>>,
-    /// The archives in the joined files, in order, if these are not archives themselves.
-    pub(super) archives: Vec<Range<u64>>,
 }
 
 /// Changes of all elements of a chunk.

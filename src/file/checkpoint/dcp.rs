@@ -3,19 +3,20 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
+use super::chunked::{ChunkedIndex, StoredChunk, malformed};
 use super::directory::{METADATA, PICKLE};
 use super::shards::is_file_name;
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
+use crate::file::file::Shards;
+use crate::file::place::Place;
 use crate::file::{File, OpenOptions};
 use crate::format::pytorch::FORMAT;
 use crate::format::pytorch::dcp::{
     self, Item, ItemContents, ItemTensor, ItemValues, Saved, SavedChunk, SavedFolder, SavedTensor,
 };
 use crate::model::FileMetadata;
-use crate::storage::{FileReader, FileStorage, ReadAt, open_regular};
+use crate::storage::{FileReader, FileStorage, ReadAt};
 use crate::tensor::TensorInfo;
 use crate::threads;
 
@@ -23,39 +24,39 @@ use crate::threads;
 const WARNINGS: usize = 16;
 
 /// Returns whether a file is the metadata of a folder.
-pub(in crate::file) fn is_metadata(storage: &FileStorage, path: &Path) -> Result<bool> {
+pub(super) fn is_metadata(file: &mut dyn ReadAt, storage: &FileStorage, path: &Path) -> Result<bool> {
     let mut begin = [0];
     if path.file_name().is_none_or(|name| name != METADATA) || storage.len() == 0 {
         return Ok(false);
     }
-    FileReader::with_index(storage).read_at(0, &mut begin)?;
+    file.read_at(0, &mut begin)?;
     Ok(begin == [PICKLE])
 }
 
 impl OpenOptions {
-    /// Opens the folder of a metadata file. With `only`, the file has just the tensor of this name.
-    pub(in crate::file) fn open_saved_folder(
-        &self,
-        metadata: &FileStorage,
-        path: &Path,
-        only: Option<&str>,
-    ) -> Result<File> {
-        let folder = self.saved_folder(metadata, only)?;
-        let pool = Arc::default();
-        let open = |name: &String| {
-            let path = path.with_file_name(name);
-            let (file, metadata) = open_regular(&path)?;
-            Ok(self.regular(file, metadata.len())?.pooled(&pool, &path, &metadata))
-        };
-        let parts = folder.files.iter().map(open);
-        let parts = parts.zip(&folder.files).map(|(part, name)| part.map_err(|error| absent(&folder, name, &error)));
-        let files = parts.collect::<Result<Vec<_>>>()?;
-        let paths = folder.files.iter().map(|name| path.with_file_name(name)).collect();
-        self.join_saved(folder, files, (path.to_owned(), true), paths)
+    /// Opens the folder of a metadata file. With `only`, the file may have just the tensor of this name.
+    pub(super) fn open_saved_folder(&self, place: &Place, only: Option<&str>) -> Result<File> {
+        if let Some(name) = only
+            && let Ok(file) = self.open_saved(place, only)
+            && file.position(name).is_some()
+        {
+            return Ok(file);
+        }
+        // The whole folder says which names there are, and what is wrong.
+        self.open_saved(place, None)
+    }
+
+    fn open_saved(&self, place: &Place, only: Option<&str>) -> Result<File> {
+        let folder = self.saved_folder(&place.storage, only)?;
+        let names: Vec<&str> = folder.files.iter().map(String::as_str).collect();
+        let explain = |i: usize, error: &io::Error| absent(&folder, names[i], error);
+        let opened = place.siblings.open_each(&names, &explain, &|storage, path| Ok((storage, path)))?;
+        let (files, paths) = opened.into_iter().unzip();
+        self.join_saved(folder, files, &place.name, paths)
     }
 
     /// Reads metadata, and checks the names in it.
-    pub(in crate::file) fn saved_folder(&self, metadata: &FileStorage, only: Option<&str>) -> Result<SavedFolder> {
+    fn saved_folder(&self, metadata: &FileStorage, only: Option<&str>) -> Result<SavedFolder> {
         let read = dcp::read_metadata(&mut FileReader::with_index(metadata), &self.limits);
         let mut folder = read.map_err(|error| error.in_format(FORMAT.name))?;
         if let Some(only) = only {
@@ -77,11 +78,11 @@ impl OpenOptions {
     }
 
     /// Joins the files of a folder, in the order of its list.
-    pub(in crate::file) fn join_saved(
+    fn join_saved(
         &self,
         folder: SavedFolder,
         files: Vec<FileStorage>,
-        (location, has_path): (PathBuf, bool),
+        location: &Path,
         paths: Vec<PathBuf>,
     ) -> Result<File> {
         let mut contents = FileMetadata { version: folder.version.clone(), ..FileMetadata::default() };
@@ -137,9 +138,7 @@ impl OpenOptions {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit }.into());
         }
         let own = paths.iter().map(|_| Some(FileMetadata::default())).collect();
-        let files = ChunkedFiles { location, has_path, paths, metadata: contents, own, archives };
-        let file = index.finish(&FORMAT, files, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
+        index.finish(&FORMAT, location, Shards { paths, metadata: contents, own, archives }, &self.limits)
     }
 
     /// Reads all items, many of them in several threads. Calls `take` with the entries and the warnings of each run of
@@ -294,7 +293,7 @@ fn check_range(item: &Item, readers: &[FileReader<'_>]) -> Result<()> {
 }
 
 /// The error for a file that cannot be opened. A process that did not finish leaves none.
-pub(in crate::file) fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
+fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
     let number = folder.files.iter().position(|file| file == name).unwrap_or_default();
     let tensor = folder.first_in(number);
     let end = match error.kind() {

@@ -20,7 +20,7 @@ pub(in crate::file) const METADATA: &str = ".metadata";
 pub(super) const ITEMS_EXTENSION: &str = "distcp";
 
 /// The first byte of a pickle.
-pub(super) const PICKLE: u8 = 0x80;
+pub(in crate::file) const PICKLE: u8 = 0x80;
 
 /// The file names to open in a directory. The first match counts, as in `transformers`.
 pub(super) const NAMES: [&str; 4] =
@@ -29,9 +29,9 @@ pub(super) const NAMES: [&str; 4] =
 /// What is opened instead of a path.
 pub(in crate::file) enum Instead {
     File(PathBuf),
-    /// The files of the processes of a trainer, in the directory.
+    /// The names of the files of the processes of a trainer, in the directory.
     #[cfg(feature = "safetensors")]
-    RankFiles(Vec<PathBuf>),
+    RankFiles(Vec<String>),
 }
 
 /// Returns the path of the index of a file that is in shards.
@@ -60,10 +60,10 @@ pub(in crate::file) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> 
         return Ok(Some(Instead::File(saved)));
     }
     #[cfg(feature = "safetensors")]
-    if let paths = super::rank_files::in_folder(folder)?
-        && !paths.is_empty()
+    if let names = super::rank_files::in_folder(folder)?
+        && !names.is_empty()
     {
-        return Ok(Some(Instead::RankFiles(paths)));
+        return Ok(Some(Instead::RankFiles(names)));
     }
     Ok(None)
 }

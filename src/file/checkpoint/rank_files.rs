@@ -13,29 +13,32 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use hashbrown::HashSet;
 use indexmap::IndexMap;
 use serde_json::{Map, Value};
 
-use super::chunked::{ChunkedFiles, ChunkedIndex, StoredChunk, malformed};
+use super::chunked::{ChunkedIndex, StoredChunk, malformed};
 use crate::error::{Error, ErrorKind, Result, Warning, WarningKind};
+use crate::file::file::Shards;
+use crate::file::place::Place;
 use crate::file::{File, OpenOptions};
 use crate::model::{FileMetadata, SHARDING_INFO as OFFSETS, describes_layout};
 use crate::tensor::{Dtype, Shape};
 
-/// Returns the files of processes in a folder, in order.
-pub(super) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>> {
-    let mut paths = Vec::new();
+/// Returns the names of the files of processes in a folder, in order.
+pub(super) fn in_folder(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let path = folder.join(entry?.file_name());
-        if RankFile::parse(&path).is_some() && path.is_file() {
-            paths.push(path);
+        if let Ok(name) = entry?.file_name().into_string()
+            && RankFile::parse(Path::new(&name)).is_some()
+            && folder.join(&name).is_file()
+        {
+            names.push(name);
         }
     }
-    paths.sort_unstable();
-    Ok(paths)
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Returns whether a file is one of a process, by its name.
@@ -106,11 +109,10 @@ fn first_gap(numbers: impl Iterator<Item = u64>, last: u64) -> Option<(u64, u64)
 }
 
 /// Refuses files of two saves, which one folder can have: a second save with other numbers leaves the files of the first.
-fn check_counts(paths: &[PathBuf], files: &[RankFile]) -> Result<()> {
-    let mut both = paths.iter().zip(files);
+fn check_counts(names: &[&str], files: &[RankFile]) -> Result<()> {
+    let mut both = names.iter().zip(files);
     let Some((first, RankFile { count, .. })) = both.next() else { return Ok(()) };
     let Some((other, _)) = both.find(|(_, file)| file.count != *count) else { return Ok(()) };
-    let [first, other] = [first, other].map(|path| path.file_name().unwrap_or_default().display());
     Err(malformed(format!(
         "`{first}` and `{other}` are not of one save, as their counts differ; remove the files of the older save"
     )))
@@ -118,14 +120,14 @@ fn check_counts(paths: &[PathBuf], files: &[RankFile]) -> Result<()> {
 
 impl OpenOptions {
     /// Opens the files of processes in a folder as one.
-    pub(in crate::file) fn open_rank_files(&self, folder: &Path, paths: Vec<PathBuf>) -> Result<File> {
-        let names: Vec<RankFile> = paths.iter().filter_map(|path| RankFile::parse(path)).collect();
-        check_counts(&paths, &names)?;
-        let missing = Missing::of(&names);
-        let (mut files, pool) = (Vec::with_capacity(paths.len()), Arc::default());
-        for path in &paths {
-            files.push(self.open_in_pool(path, &pool)?);
-        }
+    pub(super) fn open_rank_files(&self, place: &Place) -> Result<File> {
+        let names: Vec<&str> = place.rank_files.iter().map(String::as_str).collect();
+        let numbers: Vec<RankFile> = names.iter().filter_map(|name| RankFile::parse(Path::new(name))).collect();
+        check_counts(&names, &numbers)?;
+        let missing = Missing::of(&numbers);
+        let files =
+            self.open_files(&*place.siblings, &names, &|i, error| place.siblings.cannot_open(names[i], error))?;
+        let paths: Vec<PathBuf> = files.iter().filter_map(|file| file.location.clone()).collect();
         let (mut tensors, mut own) = (IndexMap::<String, Vec<(usize, StoredChunk)>>::new(), Vec::new());
         for (number, (file, path)) in files.iter().zip(&paths).enumerate() {
             let mut metadata = file.metadata_in(&file.storage, file.metadata.as_ref())?;
@@ -163,10 +165,8 @@ impl OpenOptions {
             let text = format!("the folder has no `{name}`; it is missing, unless {unless}");
             metadata.warnings.push(Warning::new(WarningKind::Part, text));
         }
-        let location = folder.to_owned();
-        let files = ChunkedFiles { location, has_path: true, paths, metadata, own, archives: Vec::new() };
-        let file = index.finish(format, files, &self.limits)?;
-        Ok(File { progress: self.progress.clone(), ..file })
+        let files = Shards { paths, metadata, own, archives: Vec::new() };
+        index.finish(format, &place.name, files, &self.limits)
     }
 }
 

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use object_store::path::Path;
 use store::Object;
 
-use super::location::{Location, RemoteFile, Siblings};
+use super::location::{Location, RemoteFile, RemoteFolder};
 use super::traffic;
 use crate::error::Result;
 use crate::limits::Limits;
@@ -31,13 +31,13 @@ pub(super) const IS_ON: bool = true;
 pub(super) fn open(url: &str) -> Result<Location> {
     let object = Object::parse(url)?;
     let siblings = Box::new(StoreFolder(object.with_key(object.key.as_ref())?));
-    Ok(Location::Ranges(RemoteFile { source: Arc::new(object::open(object)?), siblings }))
+    Ok(Location::Ranges(RemoteFile { source: Arc::new(object::open(object)?), folder: siblings }))
 }
 
 /// The objects next to an object.
 struct StoreFolder(Object);
 
-impl Siblings for StoreFolder {
+impl RemoteFolder for StoreFolder {
     fn open(&self, name: &str, _: &Limits) -> Result<Arc<dyn ReadRanges>> {
         Ok(Arc::new(object::open(self.0.sibling(name)?)?))
     }

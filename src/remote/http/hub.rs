@@ -29,7 +29,7 @@ use super::web;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
 use crate::limits::Limits;
-use crate::remote::location::{Location, RemoteFile, Siblings};
+use crate::remote::location::{Location, RemoteFile, RemoteFolder};
 use crate::remote::source::RemoteSource;
 use crate::storage::{ReadRanges, shown_url};
 
@@ -232,7 +232,7 @@ impl HubFolder {
         let (Linked { commit, .. }, source) = self.open_object(path, limits)?;
         let folder = path.rfind('/').map_or("", |end| &path[..=end]).to_owned();
         let siblings = Box::new(Self { commit, folder, ..self.clone() });
-        Ok(Location::Ranges(RemoteFile { source: Arc::new(source), siblings }))
+        Ok(Location::Ranges(RemoteFile { source: Arc::new(source), folder: siblings }))
     }
 
     /// Opens the checkpoint of the repository, or its only tensor file.
@@ -366,7 +366,7 @@ fn is_revision_missing(error: &Error) -> bool {
     matches!(reason, Some(HubReason::NoRevision | HubReason::NoRepository))
 }
 
-impl Siblings for HubFolder {
+impl RemoteFolder for HubFolder {
     fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
         Ok(Arc::new(self.open_object(&format!("{}{name}", self.folder), limits)?.1))
     }

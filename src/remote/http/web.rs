@@ -7,7 +7,7 @@ use super::object::{self, Opened};
 use super::url::WebUrl;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
-use crate::remote::location::{Location, RemoteFile, Siblings};
+use crate::remote::location::{Location, RemoteFile, RemoteFolder};
 use crate::remote::source::RemoteSource;
 use crate::storage::ReadRanges;
 
@@ -18,7 +18,7 @@ pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
         ErrorKind::Unsupported { what, instead: "a URL is `https://HOST/PATH`".to_owned() }
     })?;
     let folder = WebFolder(url.clone());
-    Ok(Location::Ranges(RemoteFile { source: Arc::new(folder.open_object(url, limits)?), siblings: Box::new(folder) }))
+    Ok(Location::Ranges(RemoteFile { source: Arc::new(folder.open_object(url, limits)?), folder: Box::new(folder) }))
 }
 
 /// The folder of a file on a web server.
@@ -32,7 +32,7 @@ impl WebFolder {
     }
 }
 
-impl Siblings for WebFolder {
+impl RemoteFolder for WebFolder {
     fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
         Ok(Arc::new(self.open_object(self.0.sibling(name), limits)?))
     }

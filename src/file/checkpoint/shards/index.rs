@@ -23,7 +23,7 @@ pub(super) const WEIGHT_MAP: &str = "weight_map";
 
 /// The file of each tensor, and metadata.
 #[derive(Debug, Default)]
-pub(in crate::file) struct ShardIndex {
+pub(super) struct ShardIndex {
     /// The JSON text of each value.
     pub(super) metadata: IndexMap<String, Box<RawValue>>,
     /// The file of each tensor.
@@ -65,12 +65,12 @@ impl ShardIndex {
     }
 
     /// Returns the file of a tensor.
-    pub(in crate::file) fn shard_of(&self, tensor: &str) -> Option<&str> {
+    pub(super) fn shard_of(&self, tensor: &str) -> Option<&str> {
         self.weight_map.get(tensor).map(String::as_str)
     }
 
     /// The files, in the order of their names, each with its tensors.
-    pub(in crate::file) fn shards(&self) -> Vec<(&str, Vec<&str>)> {
+    pub(super) fn shards(&self) -> Vec<(&str, Vec<&str>)> {
         let mut shards: Vec<(&str, Vec<&str>)> = Vec::new();
         let entries = self.weight_map.iter().map(|(tensor, shard)| (shard.as_str(), tensor.as_str())).collect();
         for (shard, tensor) in sorted::values(entries, &mut Ord::cmp) {
@@ -84,7 +84,7 @@ impl ShardIndex {
 }
 
 /// Returns whether a name is a plain file name, on this and on other systems.
-pub(in crate::file) fn is_file_name(name: &str) -> bool {
+pub(in crate::file::checkpoint) fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
     is_one && !name.contains(['/', '\\', '\0'])

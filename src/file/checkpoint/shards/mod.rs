@@ -19,12 +19,14 @@
 //! - Two entries of the same name are an error. In most JSON readers the later one wins.
 
 mod index;
+mod join;
 mod open;
 mod parts;
 mod save;
 
-pub(in crate::file) use index::is_file_name;
-pub(in crate::file) use open::{is_index, join, join_parts, metadata, read};
-pub(in crate::file) use parts::part_names;
-pub(in crate::file) use parts::{all_parts, check_part, part_warning};
+pub(super) use index::is_file_name;
+pub(in crate::file) use join::metadata;
+pub(super) use open::is_index;
+pub(super) use parts::part_names;
+pub(in crate::file) use parts::part_warning;
 pub(in crate::file) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};

@@ -1,23 +1,23 @@
-//! Opens the shards of an index, or the numbered files of a model, as one file.
+//! Opens the shards of an index as one file.
 
+use std::io;
 use std::path::Path;
 
 use indexmap::IndexMap;
 use serde_json::value::RawValue;
 
 use super::index::{MAX_BYTES, ShardIndex, WEIGHT_MAP, malformed};
-use super::parts::count_warning;
-use crate::error::{ErrorKind, Result, Short, Warning, WarningKind};
-use crate::file::File;
+use super::join::join_files;
+use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::file::checkpoint::is_index_name;
-use crate::file::file::Shards;
+use crate::file::place::{Place, Siblings};
+use crate::file::{File, OpenOptions};
 use crate::limits::Limits;
-use crate::model::{FileMetadata, TOTAL, describes_layout};
-use crate::read::Index;
-use crate::storage::{FileStorage, JoinedFiles, ReadAt};
+use crate::model::{FileMetadata, TOTAL};
+use crate::storage::{FileStorage, ReadAt};
 
 /// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
-pub(in crate::file) fn is_index(
+pub(in crate::file::checkpoint) fn is_index(
     file: &mut dyn ReadAt,
     storage: &FileStorage,
     path: &Path,
@@ -39,8 +39,63 @@ pub(in crate::file) fn is_index(
     Ok(read_all(storage)?.windows(key.len()).any(|found| found == key.as_bytes()))
 }
 
+impl OpenOptions {
+    /// Opens the shards of an index as one file. With `only`, the file may have just the tensor of this name.
+    ///
+    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
+    pub(in crate::file::checkpoint) fn open_index(&self, mut place: Place, only: Option<&str>) -> Result<File> {
+        /// Enough even for a writer that saves continuously.
+        const ATTEMPTS: u32 = 100;
+
+        if let Some(name) = only
+            && let Ok(Some(file)) = self.open_shard_of(&place, name)
+        {
+            return Ok(file);
+        }
+        let mut attempt = 0;
+        loop {
+            // Until the end of the attempt, `place` keeps the system from using the identity of the index again.
+            let opened = self.open_shards(&place);
+            attempt += 1;
+            if attempt == ATTEMPTS || !place.is_replaced() {
+                return opened;
+            }
+            place = self.find_path(&place.name)?;
+        }
+    }
+
+    fn open_shards(&self, place: &Place) -> Result<File> {
+        let index = read(&place.storage, &self.limits)?;
+        let listed = index.shards();
+        let names: Vec<&str> = listed.iter().map(|(shard, _)| *shard).collect();
+        let explain = |i: usize, error: &io::Error| cannot_open(&*place.siblings, names[i], listed[i].1[0], error);
+        let files = self.open_files(&*place.siblings, &names, &explain)?;
+        join(index, files, &place.name, &self.limits)
+    }
+
+    /// Opens only the shard that has a tensor. `None` if the index does not list the tensor, or the shard does not have it.
+    fn open_shard_of(&self, place: &Place, tensor: &str) -> Result<Option<File>> {
+        let index = read(&place.storage, &self.limits)?;
+        let Some(shard) = index.shard_of(tensor) else { return Ok(None) };
+        let explain = |_: usize, error: &io::Error| cannot_open(&*place.siblings, shard, tensor, error);
+        let files = self.open_files(&*place.siblings, &[shard], &explain)?;
+        let metadata = FileMetadata::default();
+        let file = join_files(files, metadata, &place.name, &self.limits, &mut |_, name| name == tensor)?;
+        Ok(Some(file).filter(|file| !file.is_empty()))
+    }
+}
+
+/// The error for a shard that cannot be opened.
+fn cannot_open(siblings: &dyn Siblings, shard: &str, tensor: &str, error: &io::Error) -> Error {
+    if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
+        return malformed(format!("the index says that `{tensor}` is in `{shard}`, which {error}"));
+    }
+    let message = format!("{}: {error}; the index says that `{tensor}` is in it", siblings.shown(shard));
+    io::Error::new(error.kind(), message).into()
+}
+
 /// Reads an index of shards.
-pub(in crate::file) fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
+fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
     if storage.len() > MAX_BYTES {
         let what = "the length of the index of shards";
         return Err(ErrorKind::Limit { what, found: storage.len(), limit: MAX_BYTES }.into());
@@ -55,7 +110,7 @@ fn read_all(storage: &FileStorage) -> Result<Vec<u8>> {
 }
 
 /// Joins the files of an index, opened in the order of [`ShardIndex::shards`], after checking them against it.
-pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
+fn join(index: ShardIndex, files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
     let mut warnings = Vec::new();
     let shards: Vec<String> = index.shards().into_iter().map(|(shard, _)| shard.to_owned()).collect();
     for ((shard, tensors), file) in index.shards().iter().zip(&files) {
@@ -66,55 +121,6 @@ pub(in crate::file) fn join(index: ShardIndex, files: Vec<File>, path: &Path, li
     metadata.warnings.extend(warnings);
     join_files(files, metadata, path, limits, &mut |i, name| {
         index.weight_map.get(name).is_some_and(|shard| *shard == shards[i])
-    })
-}
-
-/// Joins the numbered files of a model, in order.
-pub(in crate::file) fn join_parts(files: Vec<File>, path: &Path, limits: &Limits) -> Result<File> {
-    let metadata = FileMetadata { warnings: count_warning(&files).into_iter().collect(), ..FileMetadata::default() };
-    join_files(files, metadata, path, limits, &mut |_, _| true)
-}
-
-/// Joins checked files. Takes the tensors for which `keeps` returns `true`.
-fn join_files(
-    files: Vec<File>,
-    metadata: FileMetadata,
-    path: &Path,
-    limits: &Limits,
-    keeps: &mut dyn FnMut(usize, &str) -> bool,
-) -> Result<File> {
-    let first = files.first().expect("an index lists a shard");
-    let (format, has_path) = (first.format, first.has_path);
-    if let Some(other) = files.iter().find(|file| file.format.name != format.name) {
-        let (one, two) = (format.name, other.format.name);
-        return Err(malformed(format!("the shards are of two formats, {one} and {two}")));
-    }
-    let (mut parts, mut indexes, mut paths, mut owns) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for file in files {
-        parts.push(file.storage);
-        indexes.push(file.index);
-        owns.push(file.metadata);
-        paths.extend(file.location);
-    }
-    let joined = JoinedFiles::new(parts).ok_or_else(|| malformed("the shards are too long together".to_owned()))?;
-    let mut index = Index::default();
-    for (i, ((own, &start), path)) in indexes.into_iter().zip(joined.starts()).zip(&paths).enumerate() {
-        let appended = index.append(&own, start, &mut |name| keeps(i, name));
-        appended.map_err(|error| error.in_shard(path, start))?;
-    }
-    index.complete()?;
-    let (storage, shards) = (FileStorage::Joined(joined), Shards { paths, metadata, own: owns, archives: Vec::new() });
-    Ok(File {
-        location: Some(path.to_owned()),
-        has_path,
-        format,
-        storage,
-        index,
-        metadata: None,
-        part: None,
-        limits: limits.clone(),
-        progress: None,
-        shards,
     })
 }
 
@@ -177,33 +183,4 @@ fn metadata_of(
 /// Converts a JSON value to an entry of metadata.
 fn text(value: &RawValue) -> String {
     serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
-}
-
-/// Merges the metadata of the index and of all shards. The first value of a key counts.
-pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<FileMetadata> {
-    let mut metadata = file.shards.metadata.clone();
-    for ((part, path), known) in parts.iter().zip(file.shards()).zip(&file.shards.own) {
-        let own = file.metadata_in(part, known.as_ref()).map_err(|error| error.in_shard(path, 0))?;
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        metadata.version = metadata.version.or(own.version);
-        own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));
-        // All parts are here.
-        let warnings = own.warnings.into_iter().filter(|warning| warning.kind != WarningKind::Part);
-        metadata.warnings.extend(warnings.map(|warning| {
-            let text = format!("{name}: {warning}");
-            Warning { text, ..warning }
-        }));
-        // What describes the layout of a shard differs, and is not true of all of them.
-        for (key, value) in own.entries.into_iter().filter(|(key, _)| !describes_layout(key)) {
-            match metadata.entries.get(&key) {
-                None => drop(metadata.entries.insert(key, value)),
-                Some(kept) if *kept == value => {}
-                Some(_) => {
-                    let text = format!("{name}: its `{key}` differs and is ignored");
-                    metadata.warnings.push(Warning::new(WarningKind::Metadata, text));
-                }
-            }
-        }
-    }
-    Ok(metadata)
 }

@@ -1,13 +1,14 @@
 //! Models of several numbered files without an index: `m-00001-of-00002.gguf`.
 
-use std::path::{Path, PathBuf};
-
-use crate::error::{Result, Warning, WarningKind};
-use crate::file::File;
-use crate::file::checkpoint::index_of;
-use crate::model::FilePart;
+use std::path::Path;
 
 use super::index::malformed;
+use super::join::join_files;
+use crate::error::{Result, Warning, WarningKind};
+use crate::file::checkpoint::index_of;
+use crate::file::place::Siblings;
+use crate::file::{File, OpenOptions};
+use crate::model::{FileMetadata, FilePart};
 
 /// The number of a file and the number of files, as its name states them.
 struct NumberedName {
@@ -42,32 +43,58 @@ impl NumberedName {
     }
 }
 
-/// Returns the paths of all files of a model, given one of them. `None` if its name is not numbered, or if files are
+/// Returns the names of all files of a model, given one of them. `None` if its name is not numbered, or if a file is
 /// missing.
-pub(in crate::file) fn all_parts(path: &Path, part: &FilePart) -> Option<Vec<PathBuf>> {
+pub(in crate::file::checkpoint) fn part_names(
+    path: &Path,
+    part: &FilePart,
+    siblings: &dyn Siblings,
+) -> Option<Vec<String>> {
+    /// The most files on a server. Each costs a request before it is known whether the file is there.
+    const MOST: u64 = 1000;
+
     let numbered = NumberedName::parse(path)?;
     if numbered.count != part.count || numbered.number.checked_sub(1) != Some(part.index) {
         return None;
     }
     // This file exists. The first missing one ends the search, so the stated number of files is never trusted.
-    let path_of = |number| Some(path.with_file_name(numbered.name(number))).filter(|path| path.is_file());
-    (1..=part.count).map(path_of).collect()
+    let name_of = |number| {
+        let name = numbered.name(number);
+        siblings.has(&name).unwrap_or(part.count <= MOST).then_some(name)
+    };
+    (1..=part.count).map(name_of).collect()
 }
 
-/// Returns the names of all files of a remote model, given the location of one of them. `None` if its name is not numbered.
-pub(in crate::file) fn part_names(location: &Path, part: &FilePart) -> Option<Vec<String>> {
-    /// Each costs a request before it is known whether the file is there.
-    const MOST: u64 = 1000;
-
-    let numbered = NumberedName::parse(location)?;
-    if numbered.count != part.count || numbered.number.checked_sub(1) != Some(part.index) || part.count > MOST {
-        return None;
+impl OpenOptions {
+    /// Opens the other numbered files of a model, and joins all of them. Without one of them, the file stays alone.
+    pub(in crate::file::checkpoint) fn open_parts(
+        &self,
+        open: File,
+        path: &Path,
+        names: &[String],
+        siblings: &dyn Siblings,
+    ) -> Result<File> {
+        let own = open.part.as_ref().map_or(0, |part| part.index);
+        let others: Vec<&str> =
+            (0..).zip(names).filter(|(number, _)| *number != own).map(|(_, name)| &**name).collect();
+        let mut files = match self.open_files(siblings, &others, &|i, error| siblings.cannot_open(others[i], error)) {
+            Err(error) if error.is_not_found() => return Ok(open),
+            opened => opened?,
+        };
+        files.insert(usize::try_from(own).unwrap_or(usize::MAX).min(files.len()), open);
+        for (number, file) in (0..).zip(&files) {
+            let shard = file.location.as_deref().unwrap_or(path);
+            let checked = check_part(file, number, names.len() as u64);
+            checked.map_err(|error| error.in_format(file.format.name).in_shard(shard, 0))?;
+        }
+        let metadata =
+            FileMetadata { warnings: count_warning(&files).into_iter().collect(), ..FileMetadata::default() };
+        join_files(files, metadata, path, &self.limits, &mut |_, _| true)
     }
-    Some((1..=part.count).map(|number| numbered.name(number)).collect())
 }
 
 /// Checks that a file is the part stated in its name.
-pub(in crate::file) fn check_part(file: &File, number: u64, count: u64) -> Result<()> {
+fn check_part(file: &File, number: u64, count: u64) -> Result<()> {
     let expected = number + 1;
     let found = match file.part {
         Some(part) if (part.index, part.count) == (number, count) => return Ok(()),
@@ -78,7 +105,7 @@ pub(in crate::file) fn check_part(file: &File, number: u64, count: u64) -> Resul
 }
 
 /// Returns a warning about parts whose total number of tensors differs from the stated one.
-pub(super) fn count_warning(files: &[File]) -> Option<Warning> {
+fn count_warning(files: &[File]) -> Option<Warning> {
     let stated = files.iter().find_map(|file| file.part?.tensors)?;
     let found = files.iter().map(|file| file.len() as u64).fold(0, u64::saturating_add);
     let text = || format!("the parts state that they have {stated} tensors, but there are {found}");
