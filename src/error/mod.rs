@@ -103,6 +103,18 @@ impl Error {
         matches!(self.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Returns whether what was opened is a folder without a checkpoint. Its files can still be opened one by one.
+    ///
+    /// ```
+    /// let folder = tempfile::tempdir()?;
+    /// assert!(tensorfile::File::open(&folder).is_err_and(|error| error.is_without_checkpoint()));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    #[must_use]
+    pub fn is_without_checkpoint(&self) -> bool {
+        matches!(self.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
+    }
+
     /// Returns the name of the tensor; `#3` for the one at position 3 of a file without names.
     #[must_use]
     pub fn tensor(&self) -> Option<&str> {

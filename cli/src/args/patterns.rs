@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use hashbrown::HashSet;
+use tensorfile::FORMATS;
 use tensorfile::file::FolderFiles;
-use tensorfile::{ErrorKind, FORMATS};
 use tensorfile_datasets::locations;
 
 use super::opening::options;
@@ -83,7 +82,7 @@ fn note_left_out(folder: &Path, found: &FolderFiles) {
 /// Replaces patterns and directories as [`expand`] does, but not a directory with a checkpoint in it.
 pub fn expand_joined(paths: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     // A checkpoint that cannot be opened is not a folder of files.
-    let is_one = |path: &Path| path.is_dir() && !options().open(path).is_err_and(|error| is_directory(&error));
+    let is_one = |path: &Path| path.is_dir() && !options().open(path).is_err_and(|error| error.is_without_checkpoint());
     let expanded = paths.iter().map(|path| {
         if is_one(path) {
             Ok(vec![path.clone()])
@@ -102,11 +101,6 @@ pub fn other_parts(paths: &[PathBuf]) -> HashSet<PathBuf> {
     };
     let parts = paths.iter().filter(is_first).filter_map(|path| options().open(path).ok());
     parts.flat_map(|file| file.shards().iter().skip(1).cloned().collect::<Vec<_>>()).collect()
-}
-
-/// Returns whether the error of opening a folder is that no checkpoint is in it.
-fn is_directory(error: &tensorfile::Error) -> bool {
-    matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
 
 /// Returns whether a path has the extension of a format.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tensorfile::file::{Container, shown_url};
-use tensorfile::{Error as FileError, ErrorKind, File, OpenOptions};
+use tensorfile::{File, OpenOptions};
 
 use super::{Extent, Piece, Split, is_shard, refused};
 use crate::compression::is_compressed;
@@ -49,14 +49,14 @@ pub fn splits(locations: &[String], target_bytes: u64) -> Result<Vec<Split>> {
 ///
 /// # Errors
 ///
-/// As [`locations`]. [`ErrorKind::Io`] if a folder cannot be read or has no such files, and the error of opening a
-/// checkpoint.
+/// As [`locations`]. [`ErrorKind::Io`](tensorfile::ErrorKind::Io) if a folder cannot be read or has no such files, and
+/// the error of opening a checkpoint.
 pub fn files(patterns: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for pattern in patterns {
         for location in locations(pattern)? {
             match Path::new(&location).is_dir().then(|| File::open(&location)) {
-                Some(Err(error)) if is_directory(&error) => {
+                Some(Err(error)) if error.is_without_checkpoint() => {
                     found.extend(files_in(&location).map_err(|error| error.in_shard(&location))?);
                 }
                 // A folder with a damaged checkpoint is an error, not a folder of files.
@@ -66,11 +66,6 @@ pub fn files(patterns: &[String]) -> Result<Vec<String>> {
         }
     }
     Ok(found)
-}
-
-/// Returns whether opening a folder failed because it has no checkpoint.
-fn is_directory(error: &FileError) -> bool {
-    matches!(error.kind(), ErrorKind::Io(error) if error.kind() == io::ErrorKind::IsADirectory)
 }
 
 fn files_in(folder: &str) -> Result<Vec<String>> {

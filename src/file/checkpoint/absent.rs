@@ -38,7 +38,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
             "is a checkpoint of PyTorch that was unzipped, with `data.pkl` and `data/`; zip it again, without compression: \
              `zip -0 -r {name}.pt {name}` next to it"
         );
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
+        return Err(no_checkpoint(message));
     }
     let others = tensor_files(folder)?;
     if others.is_empty() && saved.is_file() {
@@ -53,7 +53,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
             "is a folder of a trainer that did not finish, or was not copied whole: it has `{name}`, but no `{METADATA}`, which \
              is saved last"
         );
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, message).into());
+        return Err(no_checkpoint(message));
     }
     let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
     let is_model = |name: &&PathBuf| !name.to_str().is_some_and(is_training_state);
@@ -82,7 +82,12 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         };
         message += &format!("; open `{}` in it{end}", first.display());
     }
-    Err(io::Error::new(io::ErrorKind::IsADirectory, message).into())
+    Err(no_checkpoint(message))
+}
+
+/// The error for a folder without a checkpoint. [`Error::is_without_checkpoint`] recognizes it.
+fn no_checkpoint(message: String) -> Error {
+    io::Error::new(io::ErrorKind::IsADirectory, message).into()
 }
 
 /// Returns the error for a file of a trainer's folder that is opened by itself.
