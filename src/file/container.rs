@@ -70,6 +70,7 @@ impl Container {
         match remote::open(url, &Limits::default())? {
             Location::Path(path) => OpenOptions::new().open_storage(&path),
             Location::Ranges(file) => FileStorage::ranges(file.source).map_err(Error::from),
+            Location::Folder(_) => Err(std::io::Error::from(std::io::ErrorKind::IsADirectory).into()),
         }
     }
 

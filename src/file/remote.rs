@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use super::OpenOptions;
-use super::checkpoint::{METADATA, PICKLE};
+use super::checkpoint::{METADATA, NAMES, PICKLE, no_checkpoint_among};
 use super::place::{Place, Siblings};
 use crate::error::{Category, Result};
 use crate::find::Deserializer;
 use crate::format::detect;
 use crate::limits::Limits;
 use crate::model::{Node, Source};
-use crate::remote::{self, Location, RemoteFolder, RemoteSource};
-use crate::storage::{FileReader, FileStorage, ReadAt, ReadRanges};
+use crate::remote::{self, ListedFolder, Location, RemoteFile, RemoteFolder, RemoteSource};
+use crate::storage::{FileReader, FileStorage, ReadAt, ReadRanges, scheme_of};
 
 /// Loads a value from any file.
 type LoadAny<'l> = &'l mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>;
@@ -19,11 +19,16 @@ type LoadAny<'l> = &'l mut dyn FnMut(&mut (dyn Source<'_> + '_)) -> Result<()>;
 impl OpenOptions {
     /// Finds the place of a URL.
     pub(super) fn find_url(&self, url: &str) -> Result<Place> {
-        let find = |url: &str| self.find_location(remote::open(url, &self.limits)?);
+        let find = |url: &str| match remote::open(url, &self.limits)? {
+            Location::Path(path) => self.find_path(&path).map_err(|error| error.in_file(&path)),
+            Location::Ranges(file) => self.place_of(file),
+            Location::Folder(folder) => self.find_in_folder(folder),
+        };
         let found = find(url);
-        // A server may send any page for a folder.
+        // A web server lists no folders, and may send any page for one.
         let is_page = |place: &Place| place.name.to_string_lossy().ends_with('/');
         if url.ends_with('/')
+            && matches!(scheme_of(url), Some(("http" | "https", _)))
             && found.as_ref().map_or(true, is_page)
             && let Ok(metadata) = find(&format!("{url}{METADATA}"))
             && begins_as_pickle(&metadata.storage)
@@ -33,22 +38,44 @@ impl OpenOptions {
         found
     }
 
-    fn find_location(&self, location: Location) -> Result<Place> {
-        let remote = match location {
-            Location::Path(path) => return self.find_path(&path).map_err(|error| error.in_file(&path)),
-            Location::Ranges(remote) => remote,
+    /// Finds what to open in a folder, as in a directory on disk.
+    fn find_in_folder(&self, listed: ListedFolder) -> Result<Place> {
+        let ListedFolder { name, folder, names, error } = listed;
+        let name = PathBuf::from(name);
+        let open = |file: &str| folder.open(file, &self.limits);
+        let has = |file: &&str| names.iter().any(|name| name == file);
+        let source = match NAMES.into_iter().find(has) {
+            Some(found) => Some(open(found)?),
+            None if has(&METADATA) => Some(open(METADATA)?).filter(|source| {
+                // Other software has files of this name, too.
+                FileStorage::ranges(source.clone()).is_ok_and(|storage| begins_as_pickle(&storage))
+            }),
+            None => None,
         };
-        let name = PathBuf::from(&*remote.source.name());
-        self.check_begin(&remote.source, &name).map_err(|error| error.in_file(&name))?;
-        Ok(Place {
-            name,
-            has_path: false,
-            storage: FileStorage::ranges(remote.source.clone())?,
-            rank_files: Vec::new(),
-            siblings: Box::new(UrlFolder { folder: remote.folder, limits: self.limits.clone() }),
-            version: None,
-            source: Some(remote.source),
-        })
+        if let Some(source) = source {
+            return self.place_of(RemoteFile { source, folder });
+        }
+        #[cfg(feature = "safetensors")]
+        let rank_files: Vec<String> =
+            names.iter().filter(|name| super::checkpoint::is_rank_file(Path::new(name))).cloned().collect();
+        #[cfg(not(feature = "safetensors"))]
+        let rank_files = Vec::new();
+        if rank_files.is_empty() {
+            return Err(error.unwrap_or_else(|| no_checkpoint_among(&names).in_file(&name)));
+        }
+        let siblings = Box::new(UrlFolder { folder, limits: self.limits.clone() });
+        let storage = FileStorage::Memory(Box::new([]));
+        Ok(Place { name, has_path: false, storage, rank_files, siblings, version: None, source: None })
+    }
+
+    fn place_of(&self, file: RemoteFile) -> Result<Place> {
+        let RemoteFile { source, folder } = file;
+        let name = PathBuf::from(&*source.name());
+        self.check_begin(&source, &name).map_err(|error| error.in_file(&name))?;
+        let storage = FileStorage::ranges(source.clone())?;
+        let siblings = Box::new(UrlFolder { folder, limits: self.limits.clone() });
+        let (rank_files, version, source) = (Vec::new(), None, Some(source));
+        Ok(Place { name, has_path: false, storage, rank_files, siblings, version, source })
     }
 
     /// Fails if a file without an end known begins as none of tensors: it may be endless.

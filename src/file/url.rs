@@ -41,6 +41,9 @@ impl OpenOptions {
     /// Face hub; with `cloud`, `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`, with the credentials of the
     /// environment.
     ///
+    /// A URL with a slash at its end is a folder, and opened as a directory is. Stores and the hub list its files; on a web
+    /// server, only the `.metadata` of a trainer is looked for.
+    ///
     /// Only the bytes that are asked for are read: the index now, each tensor on demand. Nothing can be borrowed. A server
     /// that has no ranges sends the whole file, which is held in memory up to a [limit](crate::Limits::held).
     ///

@@ -23,7 +23,7 @@ mod source;
 mod traffic;
 mod version;
 
-pub(crate) use location::{Location, RemoteFolder};
+pub(crate) use location::{ListedFolder, Location, RemoteFile, RemoteFolder};
 pub(crate) use source::RemoteSource;
 pub use traffic::{Traffic, traffic};
 

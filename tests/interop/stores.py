@@ -2,6 +2,7 @@
 
     stores.py s3|azure ENDPOINT create BUCKET
     stores.py s3|azure ENDPOINT get BUCKET KEY PATH     writes an object to a file
+    stores.py s3|azure ENDPOINT put BUCKET KEY PATH     makes an object of a file
     stores.py s3|azure ENDPOINT list BUCKET             prints keys and unfinished uploads
 """
 
@@ -19,6 +20,8 @@ if provider == "s3":
         client.create_bucket(Bucket=bucket)
     elif action == "get":
         client.download_file(bucket, *rest)
+    elif action == "put":
+        client.upload_file(rest[1], bucket, rest[0])
     else:
         for found in client.list_objects_v2(Bucket=bucket).get("Contents", []):
             print(found["Key"])
@@ -36,6 +39,9 @@ else:
     elif action == "get":
         with open(rest[1], "wb") as file:
             container.download_blob(rest[0]).readinto(file)
+    elif action == "put":
+        with open(rest[1], "rb") as file:
+            container.upload_blob(rest[0], file)
     else:
         for found in container.list_blobs():
             print(found.name)

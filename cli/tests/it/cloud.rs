@@ -106,10 +106,37 @@ fn objects_in_a_store_are_read_and_written() {
             "convert s3://bucket/models/m.tbs s3://bucket/models/m.tbs --to npz",
             "verify s3://bucket/models/m.tbs",
             "convert model.ptd s3://bucket/models/parts.safetensors --filter head.* --filter embed.* --max-shard-size 1KB",
+            "ls s3://bucket/models/",
             "append s3://bucket/models/m.tbs model.ptd",
             "edit s3://bucket/models/m.tbs --set a=b",
             "ls s3://bucket/models/none.npy",
             "ls s3://bucket",
+        ]
+    ));
+}
+
+#[test]
+fn folders_of_trainers_in_a_store_are_listed() {
+    let session = Session::new();
+    let Some(store) = Store::start() else { return };
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/dcp");
+    for name in ["hugging_face_4", "sharded_4"] {
+        fs::create_dir(session.path(name)).unwrap();
+        for entry in fs::read_dir(fixtures.join(name)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{name}/{}", entry.file_name().into_string().unwrap());
+            fs::copy(entry.path(), session.path(&path)).unwrap();
+            store.client(&["put", "bucket", &path, entry.path().to_str().unwrap()]);
+        }
+    }
+    insta::assert_snapshot!(store.transcript(
+        &session,
+        &[
+            "ls s3://bucket/hugging_face_4/",
+            "diff s3://bucket/hugging_face_4/ hugging_face_4",
+            "diff s3://bucket/sharded_4/ sharded_4",
+            "ls s3://bucket/none/",
+            "ls s3://bucket/",
         ]
     ));
 }

@@ -6,6 +6,7 @@ mod server;
 
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::Output;
 
 use serde_json::{Value, json};
@@ -228,6 +229,49 @@ fn shards_of_a_repository_are_of_one_commit() {
 
     let output = remote.run(&["hash", "hf://o/n/sub/model.safetensors.index.json"]);
     assert!(output.status.success(), "{output:?}");
+}
+
+#[test]
+fn folders_of_a_repository_are_listed() {
+    let remote = Remote::new();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/dcp");
+    let mut pages: Vec<Value> = Vec::new();
+    for name in ["hugging_face_4", "sharded_4"] {
+        let mut tree = Vec::new();
+        fs::create_dir(remote.session.path(name)).unwrap();
+        for entry in fs::read_dir(fixtures.join(name)).unwrap() {
+            let entry = entry.unwrap();
+            let path = format!("{name}/{}", entry.file_name().into_string().unwrap());
+            fs::copy(entry.path(), remote.session.path(&path)).unwrap();
+            remote.put_hub("o/n", &path, fs::read(entry.path()).unwrap(), 'a');
+            tree.push(json!({"type": "file", "path": path, "size": 1}));
+        }
+        pages.push(tree.into());
+    }
+    let tree = |folder: &str| format!("/api/models/o/n/tree/{COMMIT}/{folder}");
+    remote.server.put("/api/models/o/n/revision/main", format!(r#"{{"sha": "{COMMIT}"}}"#));
+    remote.server.put(&tree("sharded_4"), pages[1].to_string());
+    // A list of two pages.
+    let [first, rest @ ..] = &pages[0].as_array().unwrap()[..] else { panic!() };
+    let next = format!("<{}>; rel=\"next\"", remote.server.put(&tree("more"), json!(rest).to_string()));
+    let headers = vec![("Link".to_owned(), next)];
+    let bytes = json!([first]).to_string().into_bytes().into();
+    remote.server.put_object(&tree("hugging_face_4"), Object { bytes, headers, ..Object::default() });
+    remote.server.put(
+        &tree("text"),
+        json!([{"type": "file", "path": "text/a.npz"}, {"type": "file", "path": "text/b"}]).to_string(),
+    );
+    insta::assert_snapshot!(remote.transcript(&[
+        "ls hf://o/n/hugging_face_4/",
+        "diff hf://o/n/hugging_face_4/ hugging_face_4",
+        "verify hf://o/n/hugging_face_4/",
+        "diff hf://o/n/sharded_4/ sharded_4",
+        "show hf://o/n/sharded_4/ columns --slice 0:2,:",
+        "ls hf://o/n/text/",
+        "ls hf://o/n/none/",
+    ]));
+    let seen = remote.server.take_seen();
+    assert!(seen.iter().all(|seen| !seen.target.contains("/resolve/main/")), "all files are of one commit: {seen:#?}");
 }
 
 #[test]

@@ -30,7 +30,6 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         return Ok(found);
     }
     let saved = folder.join(METADATA);
-    let [file, _, pickle, _] = NAMES;
     if folder.join("data.pkl").is_file() && folder.join("data").is_dir() {
         let name = folder.file_name().unwrap_or_default().display().to_string();
         let name = if name.is_empty() { "checkpoint" } else { &name };
@@ -55,7 +54,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
         );
         return Err(no_checkpoint(message));
     }
-    let mut message = format!("is a directory without `{file}` or `{pickle}`, or an index of its shards");
+    let mut message = without_checkpoint("directory");
     let is_model = |name: &&PathBuf| !name.to_str().is_some_and(is_training_state);
     let models: Vec<&PathBuf> = others.iter().filter(is_model).collect();
     let place = find_model(folder).filter(|place| place.trainer.is_some() || models.is_empty());
@@ -74,13 +73,8 @@ fn in_directory(folder: &Path) -> Result<Instead> {
             Some(trainer) => format!("is a folder of {trainer} without a file of the whole model{hint}"),
             None => format!("{message}{open}, {has}{hint}"),
         };
-    } else if let [first, rest @ ..] = &named[..] {
-        let end = match rest.len() {
-            0 => String::new(),
-            1 => " or the other tensor file".to_owned(),
-            others => format!(" or one of {others} others"),
-        };
-        message += &format!("; open `{}` in it{end}", first.display());
+    } else {
+        message += &instead(&named);
     }
     Err(no_checkpoint(message))
 }
@@ -88,6 +82,29 @@ fn in_directory(folder: &Path) -> Result<Instead> {
 /// The error for a folder without a checkpoint. [`Error::is_without_checkpoint`] recognizes it.
 fn no_checkpoint(message: String) -> Error {
     io::Error::new(io::ErrorKind::IsADirectory, message).into()
+}
+
+fn without_checkpoint(folder: &str) -> String {
+    let [file, _, pickle, _] = NAMES;
+    format!("is a {folder} without `{file}` or `{pickle}`, or an index of its shards")
+}
+
+/// Returns the end of a message: what to open in the folder.
+fn instead(files: &[&PathBuf]) -> String {
+    let [first, rest @ ..] = files else { return String::new() };
+    let end = match rest.len() {
+        0 => String::new(),
+        1 => " or the other tensor file".to_owned(),
+        others => format!(" or one of {others} others"),
+    };
+    format!("; open `{}` in it{end}", first.display())
+}
+
+/// The error for a folder on a server, in which there are files of these names, but no checkpoint.
+pub(in crate::file) fn no_checkpoint_among(names: &[String]) -> Error {
+    let names: Vec<PathBuf> = names.iter().map(PathBuf::from).filter(|name| looks_like_tensors(name)).collect();
+    let models: Vec<&PathBuf> = names.iter().filter(|name| !name.to_str().is_some_and(is_training_state)).collect();
+    no_checkpoint(without_checkpoint("folder") + &instead(&models))
 }
 
 /// Returns the error for a file of a trainer's folder that is opened by itself.
@@ -99,15 +116,16 @@ pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
     })
 }
 
-/// Returns the names of the files in a directory that look like tensor files, in order. An index stands for its shards.
+/// Returns the names of the files in a directory that look like tensor files, in order.
 fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let is_shard = |name: &OsStr| name.to_string_lossy().contains("-of-");
     let mut names = file_names(folder)?;
-    names.retain(|name| {
-        let is_whole = may_have_tensors(name) && !is_shard(name.as_os_str());
-        (is_whole || is_index_name(name)) && folder.join(name).is_file()
-    });
+    names.retain(|name| looks_like_tensors(name) && folder.join(name).is_file());
     Ok(names)
+}
+
+/// Returns whether a name is that of a file of tensors. An index stands for its shards.
+fn looks_like_tensors(name: &Path) -> bool {
+    may_have_tensors(name) && !name.to_string_lossy().contains("-of-") || is_index_name(name)
 }
 
 #[cfg(all(test, not(feature = "safetensors")))]

@@ -23,7 +23,7 @@ pub(super) const ITEMS_EXTENSION: &str = "distcp";
 pub(in crate::file) const PICKLE: u8 = 0x80;
 
 /// The file names to open in a directory. The first match counts, as in `transformers`.
-pub(super) const NAMES: [&str; 4] =
+pub(in crate::file) const NAMES: [&str; 4] =
     ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
 
 /// What is opened instead of a path.

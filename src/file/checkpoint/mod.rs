@@ -14,10 +14,10 @@ mod shards;
 mod siblings;
 mod trainers;
 
-pub(super) use absent::instead_of;
-pub(super) use directory::PICKLE;
+pub(super) use absent::{instead_of, no_checkpoint_among};
 pub(super) use directory::{
-    INDEX_EXTENSION, Instead, METADATA, begins_as_pickle, file_names, index_of, is_index_name, own_checkpoint,
+    INDEX_EXTENSION, Instead, METADATA, NAMES, PICKLE, begins_as_pickle, file_names, index_of, is_index_name,
+    own_checkpoint,
 };
 #[cfg(feature = "safetensors")]
 pub(super) use rank_files::is_one as is_rank_file;

@@ -18,17 +18,20 @@ use std::sync::Arc;
 use object_store::path::Path;
 use store::Object;
 
-use super::location::{Location, RemoteFile, RemoteFolder};
+use super::location::{ListedFolder, Location, RemoteFile, RemoteFolder};
+use super::source::RemoteSource;
 use super::traffic;
 use crate::error::Result;
 use crate::limits::Limits;
-use crate::storage::ReadRanges;
 
 /// The feature is on.
 pub(super) const IS_ON: bool = true;
 
-/// Opens an object.
+/// Opens an object, or lists a folder: its URL ends with a slash.
 pub(super) fn open(url: &str) -> Result<Location> {
+    if url.ends_with('/') {
+        return open_folder(url);
+    }
     let object = Object::parse(url)?;
     let siblings = Box::new(StoreFolder(object.with_key(object.key.as_ref())?));
     Ok(Location::Ranges(RemoteFile { source: Arc::new(object::open(object)?), folder: siblings }))
@@ -38,7 +41,7 @@ pub(super) fn open(url: &str) -> Result<Location> {
 struct StoreFolder(Object);
 
 impl RemoteFolder for StoreFolder {
-    fn open(&self, name: &str, _: &Limits) -> Result<Arc<dyn ReadRanges>> {
+    fn open(&self, name: &str, _: &Limits) -> Result<Arc<RemoteSource>> {
         Ok(Arc::new(object::open(self.0.sibling(name)?)?))
     }
 }
@@ -53,15 +56,34 @@ pub(super) fn save(
     upload::upload(&Object::parse(url)?, len, no_replace, write)
 }
 
+fn open_folder(url: &str) -> Result<Location> {
+    let object = any_in(url)?;
+    let listed = list_next_to(&object)?;
+    if listed.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "the store has no objects in this folder").into());
+    }
+    let mut names: Vec<String> = listed.into_iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    let folder = Box::new(StoreFolder(object));
+    Ok(Location::Folder(ListedFolder { name: url.to_owned(), folder, names, error: None }))
+}
+
 /// Returns the names and lengths of the objects in a folder, and not in folders of it.
 pub(super) fn list(folder: &str) -> Result<Vec<(String, u64)>> {
-    // The key does not matter, because we ask about the bucket.
-    let object = Object::parse(&format!("{}/any", folder.strip_suffix('/').unwrap_or(folder)))?;
+    list_next_to(&any_in(folder)?)
+}
+
+/// Returns an object in a folder. Its name does not matter, because we ask about the folder.
+fn any_in(folder: &str) -> Result<Object> {
+    Object::parse(&format!("{}/any", folder.strip_suffix('/').unwrap_or(folder)))
+}
+
+fn list_next_to(object: &Object) -> Result<Vec<(String, u64)>> {
     let prefix = object.key.as_ref().rsplit_once('/').and_then(|(folder, _)| Path::parse(folder).ok());
     let store = object.store()?;
     traffic::add_request();
     let listed = runtime::run(async move { store.list_with_delimiter(prefix.as_ref()).await })?;
-    let listed = listed.map_err(|error| explain(&object, error))?.objects.into_iter();
+    let listed = listed.map_err(|error| explain(object, error))?.objects.into_iter();
     Ok(listed.filter_map(|meta| Some((meta.location.filename()?.to_owned(), meta.size))).collect())
 }
 

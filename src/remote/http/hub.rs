@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! HF_ENDPOINT/OWNER/NAME/resolve/REV/PATH                            the file, or a redirect to a store
-//! HF_ENDPOINT/api/models/OWNER/NAME/tree/REV                         the names of the files
+//! HF_ENDPOINT/api/models/OWNER/NAME/tree/REV[/FOLDER]                the names of the files
 //! HF_HUB_CACHE/models--OWNER--NAME/refs/REV                          a commit
 //! HF_HUB_CACHE/models--OWNER--NAME/snapshots/COMMIT/PATH             a file in the cache
 //! ```
@@ -22,6 +22,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
+use ureq::http::HeaderMap;
 
 use super::client::{Failed, Get, HubReason, Linked, Refusal, Retries, failed_status, get, read_body};
 use super::url::{WebUrl, encode_segment};
@@ -29,12 +30,18 @@ use super::web;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
 use crate::limits::Limits;
-use crate::remote::location::{Location, RemoteFile, RemoteFolder};
+use crate::remote::location::{ListedFolder, Location, RemoteFile, RemoteFolder};
 use crate::remote::source::RemoteSource;
-use crate::storage::{ReadRanges, shown_url};
+use crate::storage::shown_url;
 
 /// The names of files to open in a repository. The first one that is there counts.
 const NAMES: [&str; 2] = ["model.safetensors", "model.safetensors.index.json"];
+
+/// The metadata of a folder that a trainer saved.
+const METADATA: &str = ".metadata";
+
+/// The longest list of files in bytes.
+const LONGEST_LIST: usize = 8 << 20;
 
 /// A file or all of a repository, as a URL names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,6 +160,8 @@ pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
     if let Some(snapshot) = repository.snapshot() {
         let is_here = |path: &str| Some(snapshot.join(path)).filter(|path| path.is_file());
         let found = match path {
+            // Of a folder, only the metadata of a trainer is looked for.
+            Some(path) if path.ends_with('/') => is_here(&format!("{path}{METADATA}")),
             Some(path) => is_here(path),
             None => NAMES.iter().find_map(|name| is_here(name).filter(|path| is_complete(path))),
         };
@@ -168,6 +177,7 @@ pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
     }
     let folder = HubFolder::new(repository.clone())?;
     match path {
+        Some(path) if path.ends_with('/') => folder.list_folder(path, None),
         Some(path) => folder.open_file(path, limits),
         None => folder.open_checkpoint(limits),
     }
@@ -235,6 +245,19 @@ impl HubFolder {
         Ok(Location::Ranges(RemoteFile { source: Arc::new(source), folder: siblings }))
     }
 
+    /// Lists the files of a folder, whose path ends with a slash or is empty, at one commit.
+    fn list_folder(&self, path: &str, error: Option<Error>) -> Result<Location> {
+        let folder = Self { commit: self.find_commit(), folder: path.to_owned(), ..self.clone() };
+        let names = folder.list(path)?;
+        let names = names.iter().filter_map(|file| file.strip_prefix(path)).map(str::to_owned).collect();
+        Ok(Location::Folder(ListedFolder {
+            name: self.repository.shown_file(path),
+            folder: Box::new(folder),
+            names,
+            error,
+        }))
+    }
+
     /// Opens the checkpoint of the repository, or its only tensor file.
     fn open_checkpoint(&self, limits: &Limits) -> Result<Location> {
         for name in NAMES {
@@ -243,10 +266,20 @@ impl HubFolder {
                 opened => return opened,
             }
         }
-        let files = self.tensor_files()?;
+        let names = self.list("")?;
+        let is_tensors = |path: &&String| {
+            let is_shard = path.contains("-of-");
+            let is_model = may_have_tensors(Path::new(path)) && !is_training_state(path);
+            is_model && !is_shard || path.ends_with(".index.json")
+        };
+        let files: Vec<&String> = names.iter().filter(is_tensors).collect();
         match &files[..] {
             [file] => self.open_file(file, limits),
-            [] => Err(self.no_checkpoint("it has no tensor files".to_owned())),
+            [] => {
+                // A trainer has other files.
+                let error = self.no_checkpoint("it has no tensor files".to_owned());
+                self.list_folder("", Some(error))
+            }
             [first, rest @ ..] => {
                 let shown = files.iter().take(10).map(|file| format!("`{file}`")).collect::<Vec<_>>().join(", ");
                 let more = rest.len().saturating_sub(9);
@@ -263,55 +296,68 @@ impl HubFolder {
         std::io::Error::new(std::io::ErrorKind::NotFound, message).into()
     }
 
-    /// Returns the names of the tensor files at the root of the repository, in order.
-    fn tensor_files(&self) -> Result<Vec<String>> {
-        /// The longest list: one page has up to 1000 files.
-        const MOST: usize = 8 << 20;
+    /// Returns the paths of the files in a folder, in order. The folder ends with a slash or is empty.
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let revision = self.commit.as_deref().unwrap_or(self.repository.revision());
+        let folder: Vec<String> =
+            folder.split_terminator('/').map(|name| format!("/{}", encode_segment(name))).collect();
+        let tree = format!("{}/tree/{}{}", self.api(), encode_segment(revision), folder.concat());
+        let (mut files, mut next, mut left) = (Vec::new(), Some(self.in_endpoint(&tree)), LONGEST_LIST);
+        while let Some(url) = next.take() {
+            let (json, headers) = self.answer(&url, left)?;
+            left = left.saturating_sub(json.len());
+            let list: Vec<Value> = serde_json::from_slice(&json)
+                .map_err(|_| std::io::Error::other("the hub's list of files is malformed"))?;
+            let path = |entry: &Value| {
+                let is_file = entry.get("type")?.as_str()? == "file";
+                entry.get("path")?.as_str().filter(|_| is_file).map(str::to_owned)
+            };
+            files.extend(list.iter().filter_map(path));
+            // A page has up to 1000 files.
+            let link = headers.get_all("link").iter().find_map(|link| next_page(link.to_str().ok()?));
+            next = link.and_then(|link| url.join(link).ok()).filter(|next| next.has_origin_of(&url));
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
 
+    /// Returns the commit of the revision, if the hub says it.
+    fn find_commit(&self) -> Option<String> {
+        let url = self.in_endpoint(&format!("{}/revision/{}", self.api(), encode_segment(self.repository.revision())));
+        let (json, _) = self.answer(&url, LONGEST_LIST).ok()?;
+        serde_json::from_slice::<Value>(&json).ok()?.get("sha")?.as_str().map(str::to_owned)
+    }
+
+    /// Returns the path of the repository in the interface of the hub.
+    fn api(&self) -> String {
         let Repository { kind, owner, name, .. } = &self.repository;
-        let [owner, name, revision] = [owner, name, self.repository.revision()].map(encode_segment);
-        let url = self.in_endpoint(&format!("api/{kind}/{owner}/{name}/tree/{revision}"));
+        format!("api/{kind}/{}/{}", encode_segment(owner), encode_segment(name))
+    }
+
+    /// Returns the answer to a request of the interface, up to a length, and its headers.
+    fn answer(&self, url: &WebUrl, most: usize) -> Result<(Vec<u8>, HeaderMap)> {
+        let request = Get { url, range: None, if_match: None, token: self.token.as_deref(), is_public: false };
         let mut retries = Retries::new();
-        let json = loop {
-            let page = || {
-                let mut reply = get(&Get {
-                    url: &url,
-                    range: None,
-                    if_match: None,
-                    token: self.token.as_deref(),
-                    is_public: false,
-                })?;
+        loop {
+            let answer = || {
+                let mut reply = get(&request)?;
                 if reply.status.as_u16() != 200 {
                     return Err(failed_status(reply.status, &reply.headers));
                 }
                 let (mut json, mut piece) = (Vec::new(), vec![0; 64 << 10]);
                 loop {
                     match read_body(&mut reply.body, &mut piece)? {
-                        0 => return Ok(json),
-                        read if json.len() < MOST => json.extend_from_slice(&piece[..read]),
+                        0 => return Ok((json, reply.headers)),
+                        read if json.len() < most => json.extend_from_slice(&piece[..read]),
                         _ => return Err(Failed::lasting("the hub sends an endless list of files")),
                     }
                 }
             };
-            match page() {
-                Ok(json) => break json,
+            match answer() {
+                Ok(answer) => return Ok(answer),
                 Err(failed) => retries.wait(failed).map_err(|error| self.explain(error.into(), ""))?,
             }
-        };
-        let list: Vec<Value> =
-            serde_json::from_slice(&json).map_err(|_| std::io::Error::other("the hub's list of files is malformed"))?;
-        let path = |entry: &Value| {
-            let is_file = entry.get("type")?.as_str()? == "file";
-            entry.get("path")?.as_str().filter(|_| is_file).map(str::to_owned)
-        };
-        let is_tensors = |path: &String| {
-            let is_shard = path.contains("-of-");
-            let is_model = may_have_tensors(Path::new(path)) && !is_training_state(path);
-            is_model && !is_shard || path.ends_with(".index.json")
-        };
-        let mut files: Vec<String> = list.iter().filter_map(path).filter(is_tensors).collect();
-        files.sort_unstable();
-        Ok(files)
+        }
     }
 
     /// Adds to a refusal what the hub says about it, and where a token was looked for. Without a word of the hub, a
@@ -360,6 +406,12 @@ impl HubFolder {
     }
 }
 
+/// Returns the URL of the next page in a header `Link`: `<URL>; rel="next"`.
+fn next_page(link: &str) -> Option<&str> {
+    let (url, parameters) = link.trim_start().strip_prefix('<')?.split_once('>')?;
+    parameters.split(',').next()?.contains("rel=\"next\"").then_some(url)
+}
+
 /// Returns whether no file of a repository can be there.
 fn is_revision_missing(error: &Error) -> bool {
     let reason = Refusal::of(error).and_then(|refusal| refusal.reason);
@@ -367,7 +419,7 @@ fn is_revision_missing(error: &Error) -> bool {
 }
 
 impl RemoteFolder for HubFolder {
-    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
+    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<RemoteSource>> {
         Ok(Arc::new(self.open_object(&format!("{}{name}", self.folder), limits)?.1))
     }
 }

@@ -9,7 +9,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits::Limits;
 use crate::remote::location::{Location, RemoteFile, RemoteFolder};
 use crate::remote::source::RemoteSource;
-use crate::storage::ReadRanges;
 
 /// Opens a URL of a web server.
 pub(super) fn open(url: &str, limits: &Limits) -> Result<Location> {
@@ -33,7 +32,7 @@ impl WebFolder {
 }
 
 impl RemoteFolder for WebFolder {
-    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<dyn ReadRanges>> {
+    fn open(&self, name: &str, limits: &Limits) -> Result<Arc<RemoteSource>> {
         Ok(Arc::new(self.open_object(self.0.sibling(name), limits)?))
     }
 }
