@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::OpenOptions;
-use super::checkpoint::{METADATA, NAMES, PICKLE, no_checkpoint_among};
+use super::checkpoint::{INDEX_EXTENSION, METADATA, NAMES, PICKLE, no_checkpoint_among};
 use super::place::{Place, Siblings};
 use crate::error::{Category, Result};
 use crate::find::Deserializer;
@@ -24,7 +24,13 @@ impl OpenOptions {
             Location::Ranges(file) => self.place_of(file),
             Location::Folder(folder) => self.find_in_folder(folder),
         };
-        let found = find(url);
+        let found = match find(url) {
+            // What was saved to a URL in shards is opened by that URL.
+            Err(error) if error.is_not_found() && remote::is_saved_to(url) && !url.ends_with('/') => {
+                find(&format!("{url}{INDEX_EXTENSION}")).map_err(|_| error)
+            }
+            found => found,
+        };
         // A web server lists no folders, and may send any page for one.
         let is_page = |place: &Place| place.name.to_string_lossy().ends_with('/');
         if url.ends_with('/')

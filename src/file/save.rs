@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 #[cfg(feature = "safetensors")]
 use super::checkpoint;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{ErrorKind, Result};
 use crate::format::{Format, Options, WritesFormat, by_extension};
 use crate::model::{TensorSink, Tensors};
 use crate::remote;
-use crate::storage::shown_url;
 use crate::storage::{
-    Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with, url_of,
+    Durability, Listener, Progress, ProgressAnswer, ProgressCount, refuse_existing, refuse_url, replace_with,
+    shown_url, url_of,
 };
 use crate::write::{Encode, Plan, WriteOptions};
 
@@ -277,6 +277,13 @@ impl SaveOptions {
     /// Concurrent saves to one path take turns to rename their files, if the file system has locks: the last one is
     /// there, complete. [`File::open`](super::File::open) starts again if the index is replaced before all of its
     /// shards are open.
+    ///
+    /// # In a store
+    ///
+    /// With the Cargo feature `cloud`, the path may be the URL of an object in a store. The shards are uploaded one by one,
+    /// and the index last, so it names one complete set at any time here too. A failed save removes the shards that it
+    /// uploaded. A killed one leaves them; the next save replaces those of the same names. Concurrent saves to one URL do
+    /// not take turns.
     #[cfg(feature = "safetensors")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -380,10 +387,6 @@ impl SaveOptions {
             let files = checkpoint::split(plan, tensors, bytes).map_err(|error| error.in_format(format.name))?;
             return Ok(match files {
                 checkpoint::Files::One(plan) => PlannedFiles::File(plan),
-                checkpoint::Files::Shards(_) if url_of(path).is_some() => {
-                    let (what, instead) = ("save shards to a URL".to_owned(), "save them to a folder first".to_owned());
-                    return Err(Error::from(ErrorKind::Unsupported { what, instead }).in_file(path));
-                }
                 checkpoint::Files::Shards(split) => PlannedFiles::Shards(split),
             });
         }
@@ -518,6 +521,10 @@ impl PlannedFiles {
             Self::Shards(split) => {
                 let (durability, progress) = (options.durability, options.progress.as_ref());
                 let saving = checkpoint::Saving { durability, progress, keeps_single: options.keep_single };
+                if let Some(url) = url_of(path) {
+                    let uploaded = checkpoint::upload(url, split, tensors, saving, options.no_replace);
+                    return uploaded.map_err(|error| error.in_file(Path::new(&shown_url(url))));
+                }
                 if options.no_replace {
                     checkpoint::refuse_old(path, split, saving)?;
                 }

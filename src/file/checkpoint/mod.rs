@@ -22,5 +22,5 @@ pub(super) use directory::{
 #[cfg(feature = "safetensors")]
 pub(super) use rank_files::is_one as is_rank_file;
 #[cfg(feature = "safetensors")]
-pub(super) use shards::{Files, Saving, Split, metadata, part_warning, refuse_old, remove_left, save, split};
+pub(super) use shards::{Files, Saving, Split, metadata, part_warning, refuse_old, remove_left, save, split, upload};
 pub(super) use trainers::find_model;

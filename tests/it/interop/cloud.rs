@@ -174,8 +174,9 @@ fn saves_and_loads() {
     let error = file.tensor("large").unwrap_err();
     assert!(matches!(error.kind(), tensorfile::ErrorKind::SourceChanged { .. }), "{error}");
 
-    let shards = SaveOptions::new().max_shard_bytes(1 << 20).save(url, &map).unwrap_err();
-    assert_eq!(shards.to_string(), format!("{url}: cannot save shards to a URL; save them to a folder first"));
+    if !store.starts_with("gs://") {
+        saves_shards(&store);
+    }
     let appended = tensorfile::tensorbuffers::append(format!("{store}/small/a.tbs"), &small).unwrap_err();
     assert!(
         appended.to_string().ends_with("cannot change an object in a store; load it, and save it whole"),
@@ -191,6 +192,44 @@ fn saves_and_loads() {
             "s3://other/nothing.npy: 404 Not Found: NoSuchBucket: The specified bucket does not exist"
         );
     }
+}
+
+/// Two sets of names take turns, and the index names a whole set at any time.
+fn saves_shards(store: &str) {
+    let folder = format!("{store}/sharded");
+    let url = &format!("{folder}/model.ten");
+    let maps =
+        [1, 2, 3].map(|number| TensorMap::from_iter(["a", "b", "c"].map(|name| (name, ndarray::array![number]))));
+    let names = || -> Vec<String> {
+        let listed = tensorfile::file::list_objects(&folder).unwrap();
+        listed.into_iter().map(|object| object.name).collect()
+    };
+    let shards = SaveOptions::new().max_shard_bytes(8);
+    // A single object would be opened instead.
+    tensorfile::save(url, &maps[0]).unwrap();
+    let error = shards.clone().no_replace(true).save(url, &maps[0]).unwrap_err();
+    assert_eq!(error.to_string(), format!("{url}: the object exists"));
+    for (map, set) in maps.iter().zip(["", "-2", ""]) {
+        let plan = shards.plan(url, map).unwrap();
+        assert_eq!(plan.files(), 2);
+        plan.save(map).unwrap();
+        let of = |number: u8| format!("model-0000{number}-of-00002{set}.ten");
+        assert_eq!(names(), [of(1), of(2), "model.ten.index.json".to_owned()]);
+        // By the path that was saved to, by the index, and for a single tensor.
+        for url in [url, &format!("{url}.index.json")] {
+            let file = File::open(url).unwrap();
+            assert_eq!((file.load::<TensorMap>().unwrap(), file.shards().len()), (map.clone(), 2));
+            assert_eq!(tensorfile::file::load_tensor(url, "c").unwrap(), map["c"]);
+        }
+    }
+    let error = shards.clone().no_replace(true).save(url, &maps[0]).unwrap_err();
+    assert_eq!(error.to_string(), format!("{url}: the object exists"));
+    // A save that is stopped leaves the old set, and none of its own.
+    let before = names();
+    let stopped = shards.clone().progress(|_| std::ops::ControlFlow::Break(()));
+    stopped.save(url, &maps[0]).unwrap_err();
+    assert_eq!(names(), before);
+    assert_eq!(tensorfile::load::<TensorMap>(url).unwrap(), maps[2]);
 }
 
 #[test]

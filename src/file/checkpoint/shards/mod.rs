@@ -23,6 +23,7 @@ mod join;
 mod open;
 mod parts;
 mod save;
+mod upload;
 
 pub(super) use index::is_file_name;
 pub(in crate::file) use join::metadata;
@@ -30,3 +31,4 @@ pub(super) use open::is_index;
 pub(super) use parts::part_names;
 pub(in crate::file) use parts::part_warning;
 pub(in crate::file) use save::{Files, Saving, Split, refuse_old, remove_left, save, split};
+pub(in crate::file) use upload::upload;

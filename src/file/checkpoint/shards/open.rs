@@ -95,7 +95,7 @@ fn cannot_open(siblings: &dyn Siblings, shard: &str, tensor: &str, error: &io::E
 }
 
 /// Reads an index of shards.
-fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
+pub(super) fn read(storage: &FileStorage, limits: &Limits) -> Result<ShardIndex> {
     if storage.len() > MAX_BYTES {
         let what = "the length of the index of shards";
         return Err(ErrorKind::Limit { what, found: storage.len(), limit: MAX_BYTES }.into());

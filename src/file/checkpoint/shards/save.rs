@@ -48,6 +48,12 @@ impl Split {
         self.shards.len()
     }
 
+    /// Returns the plan of each shard, and its tensors.
+    pub(super) fn shards<'a>(&'a self, tensors: &'a dyn Tensors) -> impl Iterator<Item = (&'a Plan, Shard<'a>)> {
+        let shard_of = &*self.shard_of;
+        self.shards.iter().enumerate().map(move |(shard, plan)| (plan, Shard { tensors, shard_of, shard }))
+    }
+
     /// Returns the size of all shards in bytes.
     pub(in crate::file) fn file_bytes(&self) -> u64 {
         self.shards.iter().map(Plan::file_bytes).fold(0, u64::saturating_add)
@@ -121,7 +127,7 @@ fn assign(payloads: impl Iterator<Item = (u64, usize)>, max_bytes: u64) -> (Vec<
 }
 
 /// The tensors of one shard.
-struct Shard<'a> {
+pub(super) struct Shard<'a> {
     tensors: &'a dyn Tensors,
     shard_of: &'a [usize],
     shard: usize,
@@ -210,8 +216,7 @@ fn save_in_steps(
     shard_name(path, split.naming, 1, 0, split.len())?;
     let mut count = progress.map(|listener| listener.count(split.file_bytes()));
     let mut set = FileSet::new(path, durability)?;
-    for (shard, plan) in split.shards.iter().enumerate() {
-        let own = Shard { tensors, shard_of: &split.shard_of, shard };
+    for (shard, (plan, own)) in split.shards(tensors).enumerate() {
         let like = old.names.get(shard).or(old.names.last()).map(|name| path.with_file_name(name));
         set.write(like.as_deref(), &mut |file| plan.write_file(&own, file, durability, count.as_mut()))?;
     }
@@ -221,7 +226,8 @@ fn save_in_steps(
     let _turn = Turn::wait(path)?;
     finish_left(path);
     let old = OldSet::read(path)?;
-    let names = old.other_names(path, split.naming, split.len())?;
+    let exists = |name: &str| fs::symlink_metadata(path.with_file_name(name)).is_ok();
+    let names = old.other_names(path, split, &exists)?;
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let mut replaced: Vec<PathBuf> = own.map(|name| path.with_file_name(name)).collect();
@@ -233,11 +239,12 @@ fn save_in_steps(
 }
 
 /// The shards before saving.
-struct OldSet {
+#[derive(Default)]
+pub(super) struct OldSet {
     /// The shards named by the old index, in order.
-    names: Vec<String>,
+    pub(super) names: Vec<String>,
     /// There is an index, but it is malformed or too long: any file may be one of its shards.
-    is_unknown: bool,
+    pub(super) is_unknown: bool,
 }
 
 impl OldSet {
@@ -256,18 +263,24 @@ impl OldSet {
             }
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", index_path.display())).into()),
         };
+        Ok(Self::of_index(index))
+    }
+
+    /// The shards of an index that was read, if it could be.
+    pub(super) fn of_index(index: Result<ShardIndex>) -> Self {
         let is_unknown = index.is_err();
         let names = index
             .map(|index| index.shards().into_iter().map(|(shard, _)| shard.to_owned()).collect())
             .unwrap_or_default();
-        Ok(Self { names, is_unknown })
+        Self { names, is_unknown }
     }
 
     /// Returns names for a new set, disjoint from the names in the old index.
     ///
     /// There are two sets of names for a number of shards, and they take turns. A set without an index, left by a
     /// crash, is therefore overwritten by the next save.
-    fn other_names(&self, path: &Path, naming: Naming, shards: usize) -> Result<Vec<String>> {
+    pub(super) fn other_names(&self, path: &Path, split: &Split, exists: &dyn Fn(&str) -> bool) -> Result<Vec<String>> {
+        let (naming, shards) = (split.naming, split.len());
         let mut set = 1;
         loop {
             let names = (0..shards).map(|i| shard_name(path, naming, set, i, shards)).collect::<Result<Vec<_>>>()?;
@@ -275,7 +288,7 @@ impl OldSet {
             let may_be_others = naming == Naming::SetFirst && set > 1;
             let is_old = |name: &String| {
                 if self.is_unknown || may_be_others {
-                    fs::symlink_metadata(path.with_file_name(name)).is_ok()
+                    exists(name)
                 } else {
                     self.names.iter().any(|old| old.eq_ignore_ascii_case(name))
                 }
@@ -288,7 +301,8 @@ impl OldSet {
     }
 }
 
-fn index(split: &Split, names: &[String]) -> Vec<u8> {
+/// Returns the index of shards with these names.
+pub(super) fn index(split: &Split, names: &[String]) -> Vec<u8> {
     let entry = |(i, &shard): (usize, &usize)| (split.all.name(i).to_owned(), names[shard].clone());
     let weight_map = split.shard_of.iter().enumerate().map(entry).collect();
     let total = RawValue::from_string(split.bytes.to_string()).expect("a number is JSON");
@@ -320,7 +334,7 @@ fn shard_name(path: &Path, naming: Naming, set: usize, i: usize, shards: usize) 
 }
 
 /// Returns whether [`shard_name`] returns a name for some number of shards.
-fn is_shard_name(path: &Path, name: &str) -> bool {
+pub(super) fn is_shard_name(path: &Path, name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = || {
         let (stem, end) = around_number(path)?;
