@@ -69,7 +69,7 @@ impl<'t> Joined<'t> {
         if !candidates.is_empty() {
             let candidates = candidates.into_iter().peekable();
             let mut places =
-                Places { candidates, next: 0, part: 0, position: 0, by_name: HashMap::new(), repeated: None };
+                RepeatedNames { candidates, next: 0, part: 0, position: 0, by_name: HashMap::new(), repeated: None };
             for tensors in parts {
                 tensors.send(&mut places)?;
                 (places.part, places.position) = (places.part + 1, 0);
@@ -164,7 +164,7 @@ impl TensorSink for Hashes {
 }
 
 /// Finds the places of the names that may repeat: the part, and the position in it.
-struct Places {
+struct RepeatedNames {
     /// The tensors whose names may repeat, by their positions in all parts, in order.
     candidates: Peekable<IntoIter<usize>>,
     next: usize,
@@ -174,7 +174,7 @@ struct Places {
     repeated: Option<(String, [usize; 2])>,
 }
 
-impl TensorSink for Places {
+impl TensorSink for RepeatedNames {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let (next, place) = (self.next, [self.part, self.position]);
         self.next += 1;
