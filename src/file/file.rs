@@ -780,7 +780,6 @@ impl File {
     }
 
     /// Several files opened as one.
-    #[cfg(feature = "safetensors")]
     pub(super) fn of_shards(
         format: &'static Format,
         location: &Path,
