@@ -79,7 +79,7 @@ def test_types_of_a_program(folder, tool):
     if tool[0] == "pyright":
         # mypy has checked the package. Modules for other packages need these.
         missing = [name for name in ("ray", "torch") if importlib.util.find_spec(name) is None]
-        checked += [path for path in package.glob("*.py*") if path.stem not in missing]
+        checked += [path for path in package.glob("*.py*") if path.stem.strip("_").partition("_")[0] not in missing]
     for i, page in enumerate(PAGES):
         # Its examples as one program.
         example = pathlib.Path(f"page_{i}.py")
