@@ -184,6 +184,11 @@ impl TensorSink for UnstoredNames<'_> {
         self.tensors += 1;
         Ok(())
     }
+
+    fn needs_names(&mut self) {
+        // Where there is room for names, positions are stored as names.
+        self.found = self.found || self.format.max_name == Some(0);
+    }
 }
 
 impl Deref for Format {

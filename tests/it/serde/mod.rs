@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use tensorfile::format::Deserializer;
 use tensorfile::model::FromTensors;
 use tensorfile::{
-    Arrays, Category, CooTensor, Dtype, Element, ErrorKind, Layout, Tensor, TensorFile, TensorInfo, TensorMap,
-    TensorView, btf, ten,
+    Arrays, Category, CooTensor, Dtype, Element, ErrorKind, Layout, SerdeValue, Tensor, TensorFile, TensorInfo,
+    TensorMap, TensorView, btf, ten,
 };
 
 use crate::support::{Dribble, Messages, btf_file, contents, info, message, ten_file, ten_file_of};

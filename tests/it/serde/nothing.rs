@@ -384,6 +384,15 @@ fn positions_are_names_where_parts_store_nothing() {
     }
     let without_names = ten::to_vec(&[one(), one(), one()]).unwrap();
     assert_eq!(ten::to_vec(&lists[4]).unwrap(), without_names, "nothing is empty, so no name is needed");
+    // A saved file gets the names that it needs.
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["lists.ten", "lists.btf"] {
+        let path = folder.path().join(name);
+        for lists in &lists {
+            tensorfile::save(&path, &SerdeValue(lists)).unwrap();
+            assert_eq!(tensorfile::File::open(&path).unwrap().deserialize::<Lists>().unwrap(), *lists, "{name}");
+        }
+    }
     check(&Renamed { zero: one(), rest: none() });
     check(&(Some(1.0_f32), None::<f32>));
     check(&(1.0_f32, BTreeMap::<String, f32>::new()));
