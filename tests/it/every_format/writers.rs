@@ -206,13 +206,13 @@ fn threads_that_save_at_once() {
 #[test]
 fn a_save_as_one_file_removes_what_one_in_shards_left() {
     let (mut rounds, mut left) = (0, 0);
-    while left < 20 && rounds < 500 {
+    while left < 20 && rounds < 5000 {
         let folder = folder(true);
         let format = tensorfile::FORMATS[0];
         let target = Target { format, folder: folder.path(), in_shards: true };
         target.save(1).unwrap();
         let child = target.start(1);
-        std::thread::sleep(Duration::from_micros(rounds * 41 % 500));
+        std::thread::sleep(Duration::from_micros(rounds * 137 % 3000));
         child.kill();
         rounds += 1;
         left += usize::from(target.names().iter().any(|name| name.starts_with('.')));
