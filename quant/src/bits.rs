@@ -1,0 +1,85 @@
+//! Codes of 1 to 8 bits in little-endian words of 32 bits, lowest bits first.
+
+/// Panics unless codes of so many bits can be unpacked.
+pub(crate) fn check(bits: u32) {
+    assert!((1..=8).contains(&bits), "codes have 1 to 8 bits, not {bits}");
+}
+
+/// Returns the number of codes of a word if none crosses words.
+pub(crate) const fn per_word(bits: u32) -> usize {
+    32 / bits as usize
+}
+
+/// Unpacks codes that do not cross words. The last word may have fewer codes.
+#[inline(always)]
+pub(crate) fn unpack_words(words: &[u8], bits: u32, codes: &mut [u8]) {
+    match bits {
+        1 => unpack_words_of::<1, 32>(words, codes),
+        2 => unpack_words_of::<2, 16>(words, codes),
+        3 => unpack_words_of::<3, 10>(words, codes),
+        4 => unpack_words_of::<4, 8>(words, codes),
+        5 => unpack_words_of::<5, 6>(words, codes),
+        6 => unpack_words_of::<6, 5>(words, codes),
+        7 => unpack_words_of::<7, 4>(words, codes),
+        _ => unpack_words_of::<8, 4>(words, codes),
+    }
+}
+
+#[inline(always)]
+fn unpack_words_of<const BITS: u32, const CODES: usize>(words: &[u8], codes: &mut [u8]) {
+    for (word, codes) in words.as_chunks().0.iter().zip(codes.chunks_mut(CODES)) {
+        let word = u32::from_le_bytes(*word);
+        for (i, code) in (0..32).step_by(BITS as usize).zip(codes) {
+            *code = low(word >> i, BITS);
+        }
+    }
+}
+
+/// Unpacks codes without unused bits between them. The last byte may have some.
+#[inline(always)]
+pub(crate) fn unpack_stream(bytes: &[u8], bits: u32, codes: &mut [u8]) {
+    match bits {
+        1 => unpack_stream_of::<1>(bytes, codes),
+        2 => unpack_stream_of::<2>(bytes, codes),
+        3 => unpack_stream_of::<3>(bytes, codes),
+        4 => unpack_stream_of::<4>(bytes, codes),
+        5 => unpack_stream_of::<5>(bytes, codes),
+        6 => unpack_stream_of::<6>(bytes, codes),
+        7 => unpack_stream_of::<7>(bytes, codes),
+        _ => codes.copy_from_slice(&bytes[..codes.len()]),
+    }
+}
+
+/// Eight codes take `BITS` bytes.
+#[inline(always)]
+fn unpack_stream_of<const BITS: usize>(bytes: &[u8], codes: &mut [u8]) {
+    for (bytes, codes) in bytes.chunks(BITS).zip(codes.chunks_mut(8)) {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let word = u64::from_le_bytes(word);
+        for (i, code) in codes.iter_mut().enumerate() {
+            *code = (word >> (i * BITS)) as u8 & mask(BITS as u32);
+        }
+    }
+}
+
+/// Returns the lowest bits of a word.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "at most 8 bits")]
+pub(crate) fn low(word: u32, bits: u32) -> u8 {
+    word as u8 & mask(bits)
+}
+
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "at most 8 bits")]
+pub(crate) const fn mask(bits: u32) -> u8 {
+    ((1 << bits) - 1_u32) as u8
+}
+
+/// Panics unless bytes have so many codes, without unused bits between them.
+pub(crate) fn check_stream(bytes: &[u8], bits: u32, codes: usize) {
+    check(bits);
+    // Eight codes at a time, as a product of all of them might overflow.
+    let expected = codes / 8 * bits as usize + (codes % 8 * bits as usize).div_ceil(8);
+    assert_eq!(bytes.len(), expected, "{codes} codes of {bits} bits are in {expected} bytes, not {}", bytes.len());
+}

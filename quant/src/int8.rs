@@ -1,0 +1,35 @@
+//! Integers of 8 bits, one to a byte: `int-quantized` of compressed-tensors, and LLM.int8 of bitsandbytes.
+
+use crate::{Float, groups};
+
+/// Decodes weights: `code * scale`. Each `group` codes share a scale; the last group may be shorter.
+///
+/// ```
+/// let mut weights = [0.0_f32; 3];
+/// tensorfile_quant::int8::decode(&[1, 0xff, 0x80], &[0.5], 3, &mut weights);
+/// assert_eq!(weights, [0.5, -0.5, -64.0]);
+/// ```
+///
+/// # Panics
+///
+/// If the lengths of `codes`, `scales` and `out` do not match.
+pub fn decode<F: Float>(codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
+    groups::decode_bytes(codes, scales, group, out, |code, scale| f32::from(code.cast_signed()) * scale);
+}
+
+/// Decodes weights of LLM.int8: `(code * scale) * (1 / 127)`, where the scales are the rows' `SCB`.
+///
+/// ```
+/// let mut weights = [0.0_f32; 2];
+/// tensorfile_quant::int8::decode_llm(&[127, 0], &[2.0], 2, &mut weights);
+/// assert_eq!(weights, [2.0, 0.0]);
+/// ```
+///
+/// # Panics
+///
+/// If the lengths of `codes`, `scales` and `out` do not match.
+pub fn decode_llm<F: Float>(codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
+    /// 1 / 127 as bitsandbytes writes it.
+    const STEP: f32 = 0.007_874_016;
+    groups::decode_bytes(codes, scales, group, out, |code, scale| f32::from(code.cast_signed()) * scale * STEP);
+}
