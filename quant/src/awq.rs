@@ -38,7 +38,9 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
     let (words, rest) = words.as_chunks::<4>();
     let width = columns.count / CODES;
     assert!(
-        words.len() == columns.groups.len().saturating_mul(width) && rest.is_empty() && columns.count % CODES == 0,
+        words.len() == columns.groups.len().saturating_mul(width)
+            && rest.is_empty()
+            && columns.count.is_multiple_of(CODES),
         "{} rows of {} codes are not in {} words",
         columns.groups.len(),
         columns.count,

@@ -52,13 +52,13 @@ pub(crate) fn unpack_stream(bytes: &[u8], bits: u32, codes: &mut [u8]) {
 
 /// Eight codes take `BITS` bytes.
 #[inline(always)]
-fn unpack_stream_of<const BITS: usize>(bytes: &[u8], codes: &mut [u8]) {
-    for (bytes, codes) in bytes.chunks(BITS).zip(codes.chunks_mut(8)) {
+fn unpack_stream_of<const BITS: u32>(bytes: &[u8], codes: &mut [u8]) {
+    for (bytes, codes) in bytes.chunks(BITS as usize).zip(codes.chunks_mut(8)) {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         let word = u64::from_le_bytes(word);
         for (i, code) in codes.iter_mut().enumerate() {
-            *code = (word >> (i * BITS)) as u8 & mask(BITS as u32);
+            *code = (word >> (i * BITS as usize)).to_le_bytes()[0] & mask(BITS);
         }
     }
 }

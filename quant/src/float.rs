@@ -161,13 +161,17 @@ mod tests {
         // Neighbours of every number of two bytes and of every middle between two, and numbers of all exponents.
         for bits in (0..=u16::MAX).flat_map(|upper| {
             let upper = u32::from(upper) << 16;
-            [0, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000, 0x8001, 0xffff].map(|low| upper | low)
+            [0, 1, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000, 0x8001, 0xffff]
+                .map(|low| upper | low)
         }) {
             let number = f32::from_bits(bits);
             let (f, b) = (f16::nearest(number), bf16::nearest(number));
             assert!(f == f16::from_f32_const(number) || f.is_nan() && number.is_nan(), "{bits:#x}");
             assert!(b == bf16::from_f32_const(number) || b.is_nan() && number.is_nan(), "{bits:#x}");
-            assert_eq!((f.is_sign_negative(), b.is_sign_negative()), (number.is_sign_negative(), number.is_sign_negative()));
+            assert_eq!(
+                (f.is_sign_negative(), b.is_sign_negative()),
+                (number.is_sign_negative(), number.is_sign_negative())
+            );
         }
     }
 }

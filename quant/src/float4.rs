@@ -14,8 +14,8 @@
 //!
 //! OCP Microscaling Formats Specification. Tiles of scales: cuBLAS, "Scaling factors layouts".
 
-use crate::pairs::{self, Pairs, pairs};
 use crate::Float;
+use crate::pairs::{self, Pairs, pairs};
 
 /// A variant of the encoding E2M1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -72,12 +72,12 @@ fn decode_of<const BITS: u32, F: Float>(words: &[[u8; 4]], columns: &Columns<'_>
         |row, column, codes| {
             let bit = row * BITS as usize;
             let first = bit / 32 * columns.count + column;
-            let shift = (bit % 32) as u32;
+            let shift = bit % 32;
             let words_of_row = &words[first..][..codes.len()];
             for (code, word) in codes.iter_mut().zip(words_of_row) {
                 *code = codes::low(u32::from_le_bytes(*word) >> shift, BITS);
             }
-            if shift + BITS > 32 {
+            if shift + BITS as usize > 32 {
                 let next_words = &words[first + columns.count..][..codes.len()];
                 for (code, word) in codes.iter_mut().zip(next_words) {
                     *code |= codes::low(u32::from_le_bytes(*word) << (32 - shift), BITS);

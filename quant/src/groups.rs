@@ -8,10 +8,7 @@ pub(crate) fn check(codes: usize, values: usize, group: usize, out: usize) {
     assert_eq!(codes, out, "{codes} codes are not {out} weights");
     assert_ne!(group, 0, "groups have at least one code");
     let groups = codes.div_ceil(group);
-    assert!(
-        values == groups || codes == 0,
-        "{codes} codes in groups of {group} have {groups} scales, not {values}"
-    );
+    assert!(values == groups || codes == 0, "{codes} codes in groups of {group} have {groups} scales, not {values}");
 }
 
 /// Codes decoded at once. Loops of this length are unrolled into vectors.
@@ -26,9 +23,7 @@ pub(crate) fn decode_bytes<F: Float>(
     value: impl Fn(u8, f32) -> f32,
 ) {
     #[inline(always)]
-    fn each<F: Float>(
-        (codes, scales, group, out, value): (&[u8], &[f32], usize, &mut [F], impl Fn(u8, f32) -> f32),
-    ) {
+    fn each<F: Float>((codes, scales, group, out, value): (&[u8], &[f32], usize, &mut [F], impl Fn(u8, f32) -> f32)) {
         for ((codes, out), &scale) in codes.chunks(group).zip(out.chunks_mut(group)).zip(scales) {
             decode_run(codes, out, scale, &value);
         }

@@ -70,7 +70,7 @@ pub fn unpack_across(words: &[u8], bits: u32, index: usize, out: &mut [u8]) {
     assert!(words.len() == out.len() && rest.is_empty(), "words of 4 bytes do not match {} codes", out.len());
     assert!(index < codes::per_word(bits), "words have {} codes, and no code {index}", codes::per_word(bits));
     for (word, out) in words.iter().zip(out) {
-        *out = codes::low(u32::from_le_bytes(*word) >> (index as u32 * bits), bits);
+        *out = codes::low(u32::from_le_bytes(*word) >> (index * bits as usize), bits);
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn decode<F: Float>(bytes: &[u8], pairs: &Pairs, scales: &[f32], grou
     let codes = 2 * bytes.len();
     assert!(codes == out.len() || codes == out.len() + 1, "{codes} codes are not {} weights", out.len());
     groups::check(out.len(), scales.len(), group, out.len());
-    assert!(group % 2 == 0 || group >= out.len(), "groups of {group} codes begin inside of a byte");
+    assert!(group.is_multiple_of(2) || group >= out.len(), "groups of {group} codes begin inside of a byte");
     let group = group.min(out.len().max(1)).next_multiple_of(2);
     widest(each, (bytes, pairs, scales, group, out));
 }

@@ -15,7 +15,11 @@ const TILE: usize = 16;
 ///
 /// If the lengths of `numbers` and `out` do not match.
 pub fn transpose<T: Copy>(numbers: &[T], columns: usize, out: &mut [T], stride: usize) {
-    assert!(columns > 0 && numbers.len() % columns == 0, "{} numbers are not rows of {columns}", numbers.len());
+    assert!(
+        columns > 0 && numbers.len().is_multiple_of(columns),
+        "{} numbers are not rows of {columns}",
+        numbers.len()
+    );
     let rows = numbers.len() / columns;
     assert!(rows <= stride || columns == 1, "rows of {rows} numbers are not {stride} apart");
     let needed = (columns - 1).saturating_mul(stride).saturating_add(rows);

@@ -15,7 +15,11 @@ pub(super) static IQ1: [[i8; 8]; 2048] = expand(&IQ1_LEVELS, 2, &[-1, 0, 1]);
 
 const IQ2: [i8; 3] = [8, 25, 43];
 
-const fn expand<const N: usize, const POINTS: usize>(points: &[u16; POINTS], bits: u32, levels: &[i8]) -> [[i8; N]; POINTS] {
+const fn expand<const N: usize, const POINTS: usize>(
+    points: &[u16; POINTS],
+    bits: u32,
+    levels: &[i8],
+) -> [[i8; N]; POINTS] {
     let mut grid = [[0; N]; POINTS];
     let mut i = 0;
     while i < POINTS {

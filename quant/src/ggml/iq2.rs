@@ -12,9 +12,9 @@ pub(super) fn iq2_xxs<F: Float>(block: &[u8; 66], out: &mut [F; 256]) {
     for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let points: &[u8; 4] = field(block, 2 + 8 * i);
         let signs_and_scale = u32::from_le_bytes(*field(block, 6 + 8 * i));
-        let d = quarter(d, (signs_and_scale >> 28) as u8);
+        let d = quarter(d, ((signs_and_scale >> 28) & 0xf) as u8);
         for (j, (&point, out)) in points.iter().zip(out.as_chunks_mut().0).enumerate() {
-            let signs = even_signs((signs_and_scale >> (7 * j)) as u8);
+            let signs = even_signs(signs_and_scale >> (7 * j));
             signed(&grids::IQ2_XXS[usize::from(point)], signs, d, out);
         }
     }
@@ -30,7 +30,7 @@ pub(super) fn iq2_xs<F: Float>(block: &[u8; 74], out: &mut [F; 256]) {
     for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let point_and_signs = u16::from_le_bytes(*field(block, 2 + 2 * i));
         let d = quarter(d, scales[i / 4] >> (i % 4 / 2 * 4) & 0xf);
-        let signs = even_signs((point_and_signs >> 9) as u8);
+        let signs = even_signs(u32::from(point_and_signs >> 9));
         signed(&grids::IQ2_XS[usize::from(point_and_signs % 512)], signs, d, out);
     }
 }
@@ -59,9 +59,9 @@ fn quarter(d: f32, scale: u8) -> f32 {
 
 /// Returns 8 signs, of which 7 are stored: the number of negative ones is even.
 #[inline(always)]
-pub(super) fn even_signs(signs: u8) -> u8 {
+pub(super) fn even_signs(signs: u32) -> u8 {
     let signs = signs & 0x7f;
-    signs | (signs.count_ones() as u8 & 1) << 7
+    ((signs | signs.count_ones() << 7) & 0xff) as u8
 }
 
 #[inline(always)]

@@ -13,9 +13,9 @@ pub(super) fn iq3_xxs<F: Float>(block: &[u8; 98], out: &mut [F; 256]) {
     for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
         let points: &[u8; 8] = field(block, 2 + 8 * i);
         let signs_and_scale = u32::from_le_bytes(*field(block, 66 + 4 * i));
-        let d = d * (0.5 + number((signs_and_scale >> 28) as u8)) * 0.5;
+        let d = d * (0.5 + number(((signs_and_scale >> 28) & 0xf) as u8)) * 0.5;
         for (j, (&[first, second], out)) in points.as_chunks().0.iter().zip(out.as_chunks_mut().0).enumerate() {
-            let signs = even_signs((signs_and_scale >> (7 * j)) as u8);
+            let signs = even_signs(signs_and_scale >> (7 * j));
             signed(&both(&grids::IQ3_XXS, usize::from(first), usize::from(second)), signs, d, out);
         }
     }
