@@ -88,7 +88,7 @@ fn decode<F: Float>(case: &str, parts: &Parts, out: &mut [F]) {
             let mut absmax = vec![0.0; codes.len()];
             let nested_map = map(parts.floats(".weight.nested_quant_map"));
             let nested_absmax = parts.floats(".weight.nested_absmax");
-            codebook::decode_absmax(codes, &nested_map, &nested_absmax, 256, 0.031_234_501, &mut absmax);
+            codebook::decode_absmax(codes, &nested_map, &nested_absmax, 256, 0.031_234_5, &mut absmax);
             codebook::decode(&parts.get(".weight").bytes, &map(parts.floats(".weight.quant_map")), &absmax, 64, out);
         }
         "bnb-int8" => int8::decode_llm(&parts.get(".weight").bytes, &parts.floats(".SCB"), 64, out),
