@@ -11,7 +11,7 @@ mod sealed {
     impl Sealed for half::f16 {}
 }
 
-/// A dtype that weights are decoded to: `f32`, [`bf16`] or [`f16`].
+/// A dtype that weights are decoded to: `f32`, [`half::bf16`] or [`half::f16`].
 ///
 /// ```
 /// use half::bf16;

@@ -1,21 +1,20 @@
 //! Points of 8 weights, with signs: IQ2_XXS, IQ2_XS and IQ2_S.
 
 use super::{field, grids, number, scale};
-use crate::Float;
 
 /// ```text
 /// d: f16 | (points: u8[4], signs: u7[4], scale: u4)[8]
 /// ```
 #[inline(always)]
-pub(super) fn iq2_xxs<F: Float>(block: &[u8; 66], out: &mut [F; 256]) {
+pub(super) fn iq2_xxs(block: &[u8; 66], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     let d = scale(block, 0);
-    for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+    for (i, (codes, scales)) in codes.as_chunks_mut::<32>().0.iter_mut().zip(scales.as_chunks_mut().0).enumerate() {
         let points: &[u8; 4] = field(block, 2 + 8 * i);
         let signs_and_scale = u32::from_le_bytes(*field(block, 6 + 8 * i));
-        let d = quarter(d, ((signs_and_scale >> 28) & 0xf) as u8);
-        for (j, (&point, out)) in points.iter().zip(out.as_chunks_mut().0).enumerate() {
+        *scales = [quarter(d, ((signs_and_scale >> 28) & 0xf) as u8); 2];
+        for (j, (&point, codes)) in points.iter().zip(codes.as_chunks_mut().0).enumerate() {
             let signs = even_signs(signs_and_scale >> (7 * j));
-            signed(&grids::IQ2_XXS[usize::from(point)], signs, d, out);
+            *codes = signed(grids::IQ2_XXS[usize::from(point)], signs);
         }
     }
 }
@@ -24,14 +23,12 @@ pub(super) fn iq2_xxs<F: Float>(block: &[u8; 66], out: &mut [F; 256]) {
 /// d: f16 | (point: u9, signs: u7)[32] | scales: u4[16]
 /// ```
 #[inline(always)]
-pub(super) fn iq2_xs<F: Float>(block: &[u8; 74], out: &mut [F; 256]) {
-    let d = scale(block, 0);
-    let scales: &[u8; 8] = field(block, 66);
-    for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+pub(super) fn iq2_xs(block: &[u8; 74], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
+    small_scales(scale(block, 0), field(block, 66), scales);
+    for (i, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
         let point_and_signs = u16::from_le_bytes(*field(block, 2 + 2 * i));
-        let d = quarter(d, scales[i / 4] >> (i % 4 / 2 * 4) & 0xf);
         let signs = even_signs(u32::from(point_and_signs >> 9));
-        signed(&grids::IQ2_XS[usize::from(point_and_signs % 512)], signs, d, out);
+        *codes = signed(grids::IQ2_XS[usize::from(point_and_signs % 512)], signs);
     }
 }
 
@@ -39,16 +36,21 @@ pub(super) fn iq2_xs<F: Float>(block: &[u8; 74], out: &mut [F; 256]) {
 /// d: f16 | lower bits of points: u8[32] | signs: u8[32] | upper bits of points: u2[32] | scales: u4[16]
 /// ```
 #[inline(always)]
-pub(super) fn iq2_s<F: Float>(block: &[u8; 82], out: &mut [F; 256]) {
-    let d = scale(block, 0);
+pub(super) fn iq2_s(block: &[u8; 82], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
+    small_scales(scale(block, 0), field(block, 74), scales);
     let lower: &[u8; 32] = field(block, 2);
     let signs: &[u8; 32] = field(block, 34);
     let upper: &[u8; 8] = field(block, 66);
-    let scales: &[u8; 8] = field(block, 74);
-    for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+    for (i, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
         let point = usize::from(lower[i]) | usize::from(upper[i / 4] >> (i % 4 * 2) & 3) << 8;
-        let d = quarter(d, scales[i / 4] >> (i % 4 / 2 * 4) & 0xf);
-        signed(&grids::IQ2_S[point], signs[i], d, out);
+        *codes = signed(grids::IQ2_S[point], signs[i]);
+    }
+}
+
+#[inline(always)]
+fn small_scales(d: f32, bytes: &[u8; 8], scales: &mut [f32; 16]) {
+    for (&byte, scales) in bytes.iter().zip(scales.as_chunks_mut().0) {
+        *scales = [quarter(d, byte & 0xf), quarter(d, byte >> 4)];
     }
 }
 
@@ -60,14 +62,38 @@ fn quarter(d: f32, scale: u8) -> f32 {
 /// Returns 8 signs, of which 7 are stored: the number of negative ones is even.
 #[inline(always)]
 pub(super) fn even_signs(signs: u32) -> u8 {
-    let signs = signs & 0x7f;
-    ((signs | signs.count_ones() << 7) & 0xff) as u8
+    static SIGNS: [u8; 128] = {
+        let mut all = [0; 128];
+        let mut signs = 0_u8;
+        while signs < 128 {
+            all[signs as usize] = signs | ((signs.count_ones() % 2) as u8) << 7;
+            signs += 1;
+        }
+        all
+    };
+    SIGNS[(signs & 0x7f) as usize]
 }
 
+/// Negates the numbers of a point whose bits are 1, all at once. None of them is 0.
 #[inline(always)]
-pub(super) fn signed<const N: usize, F: Float>(point: &[i8; N], signs: u8, d: f32, out: &mut [F; N]) {
-    *out = std::array::from_fn(|i| {
-        let sign = u32::from(signs) << (31 - i) & 1 << 31;
-        F::nearest(f32::from_bits((d * f32::from(point[i])).to_bits() ^ sign))
-    });
+pub(super) fn signed(point: [i8; 8], signs: u8) -> [i8; 8] {
+    /// A byte of ones for each bit of 1.
+    static MASKS: [u64; 256] = {
+        let mut masks = [0; 256];
+        let mut signs = 0;
+        while signs < masks.len() {
+            let mut i = 0;
+            while i < 8 {
+                masks[signs] |= (0xff * (signs as u64 >> i & 1)) << (8 * i);
+                i += 1;
+            }
+            signs += 1;
+        }
+        masks
+    };
+    let mask = MASKS[usize::from(signs)];
+    let point = u64::from_le_bytes(point.map(i8::cast_unsigned));
+    // No byte carries into the next, as it would for 0.
+    let negated = (point ^ mask) + (mask & 0x0101_0101_0101_0101);
+    negated.to_le_bytes().map(u8::cast_signed)
 }

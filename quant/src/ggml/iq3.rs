@@ -2,21 +2,20 @@
 
 use super::iq2::{even_signs, signed};
 use super::{field, grids, number, scale};
-use crate::Float;
 
 /// ```text
 /// d: f16 | points: u8[64] | (signs: u7[4], scale: u4)[8]
 /// ```
 #[inline(always)]
-pub(super) fn iq3_xxs<F: Float>(block: &[u8; 98], out: &mut [F; 256]) {
+pub(super) fn iq3_xxs(block: &[u8; 98], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     let d = scale(block, 0);
-    for (i, out) in out.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+    for (i, (codes, scales)) in codes.as_chunks_mut::<32>().0.iter_mut().zip(scales.as_chunks_mut().0).enumerate() {
         let points: &[u8; 8] = field(block, 2 + 8 * i);
         let signs_and_scale = u32::from_le_bytes(*field(block, 66 + 4 * i));
-        let d = d * (0.5 + number(((signs_and_scale >> 28) & 0xf) as u8)) * 0.5;
-        for (j, (&[first, second], out)) in points.as_chunks().0.iter().zip(out.as_chunks_mut().0).enumerate() {
+        *scales = [d * (0.5 + number(((signs_and_scale >> 28) & 0xf) as u8)) * 0.5; 2];
+        for (j, (&[first, second], codes)) in points.as_chunks().0.iter().zip(codes.as_chunks_mut().0).enumerate() {
             let signs = even_signs(signs_and_scale >> (7 * j));
-            signed(&both(&grids::IQ3_XXS, usize::from(first), usize::from(second)), signs, d, out);
+            *codes = signed(both(&grids::IQ3_XXS, usize::from(first), usize::from(second)), signs);
         }
     }
 }
@@ -25,17 +24,20 @@ pub(super) fn iq3_xxs<F: Float>(block: &[u8; 98], out: &mut [F; 256]) {
 /// d: f16 | lower bits of points: u8[64] | highest bits of points: u1[64] | signs: u1[256] | scales: u4[8]
 /// ```
 #[inline(always)]
-pub(super) fn iq3_s<F: Float>(block: &[u8; 110], out: &mut [F; 256]) {
+pub(super) fn iq3_s(block: &[u8; 110], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     let d = scale(block, 0);
+    for (&byte, scales) in field::<4>(block, 106).iter().zip(scales.as_chunks_mut::<4>().0) {
+        let [first, second] = [byte & 0xf, byte >> 4].map(|scale| d * (1.0 + 2.0 * number(scale)));
+        *scales = [first, first, second, second];
+    }
     let lower: &[u8; 64] = field(block, 2);
     let highest: &[u8; 8] = field(block, 66);
     let signs: &[u8; 32] = field(block, 74);
-    let scales: &[u8; 4] = field(block, 106);
-    for (i, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-        let d = d * (1.0 + 2.0 * number(scales[i / 8] >> (i % 8 / 4 * 4) & 0xf));
+    for (i, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
         let highest = usize::from(highest[i / 4]) >> (i % 4 * 2);
-        let [first, second] = [0, 1].map(|j| usize::from(lower[2 * i + j]) | (highest >> j & 1) << 8);
-        signed(&both(&grids::IQ3_S, first, second), signs[i], d, out);
+        let first = usize::from(lower[2 * i]) | (highest & 1) << 8;
+        let second = usize::from(lower[2 * i + 1]) | (highest & 2) << 7;
+        *codes = signed(both(&grids::IQ3_S, first, second), signs[i]);
     }
 }
 

@@ -1,53 +1,44 @@
 //! Blocks of 256 weights with scales of scales: Q2_K to Q6_K, and Q8_K.
 
+use super::simple::subtract;
 use super::{field, number, scale};
-use crate::Float;
 
 /// ```text
 /// (scale: u4, minimum: u4)[16] | codes: u2[256] | d: f16 | dmin: f16
 /// ```
-///
-/// 32 bytes have 128 codes: the lowest bits of all bytes are first.
 #[inline(always)]
-pub(super) fn q2_k<F: Float>(block: &[u8; 84], out: &mut [F; 256]) {
+pub(super) fn q2_k(block: &[u8; 84], codes: &mut [i8; 256], scales: &mut [f32; 16], shifts: &mut [f32; 16]) {
     let (d, minimum) = (scale(block, 80), scale(block, 82));
-    let scales: &[u8; 16] = field(block, 0);
-    let codes: &[u8; 64] = field(block, 16);
-    for (i, (&scale, out)) in scales.iter().zip(out.as_chunks_mut::<16>().0).enumerate() {
-        let (d, minimum) = (d * number(scale & 0xf), minimum * number(scale >> 4));
-        let codes: &[u8; 16] = field(codes, i / 8 * 32 + i % 2 * 16);
-        let shift = i % 8 / 2 * 2;
-        *out = codes.map(|code| F::nearest(d * number(code >> shift & 3) - minimum));
+    let products: &[u8; 16] = field(block, 0);
+    for ((&product, scale), shift) in products.iter().zip(scales).zip(shifts) {
+        *scale = d * number(product & 0xf);
+        *shift = -(minimum * number(product >> 4));
     }
+    quarters(field(block, 16), codes);
 }
 
 /// ```text
-/// highest bits: u1[256] | codes: u2[256] | scales: u6[16] | d: f16
+/// highest bits: u1[256] | lower bits: u2[256] | scales: u6[16] | d: f16
 /// ```
+///
+/// The highest bits are those of every 32nd code in one byte.
 #[inline(always)]
-pub(super) fn q3_k<F: Float>(block: &[u8; 110], out: &mut [F; 256]) {
+pub(super) fn q3_k(block: &[u8; 110], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     let d = scale(block, 108);
-    let scales = q3_scales(field(block, 96));
-    for (i, (&scale, out)) in scales.iter().zip(out.as_chunks_mut::<16>().0).enumerate() {
-        let d = d * (number(scale) - 32.0);
-        let highest: &[u8; 16] = field(block, i % 2 * 16);
-        let codes: &[u8; 16] = field(block, 32 + i / 8 * 32 + i % 2 * 16);
-        let (bit, shift) = (i / 2, i % 8 / 2 * 2);
-        *out = std::array::from_fn(|j| {
-            let code = codes[j] >> shift & 3 | (highest[j] >> bit & 1) << 2;
-            F::nearest(d * (number(code) - 4.0))
-        });
+    for (i, scale) in scales.iter_mut().enumerate() {
+        *scale = d * (number(q3_scale(field(block, 96), i)) - 32.0);
     }
+    quarters(field(block, 32), codes);
+    add_bits(field(block, 0), 2, codes);
+    subtract(codes, 4);
 }
 
-/// Unpacks the scales of Q3_K: the lower 4 bits of all are in 8 bytes, as [`halves`](super::simple::halves) has them, and then
-/// the upper 2 bits, of every fourth in one byte.
+/// Returns a scale of Q3_K: the lower 4 bits of all are in 8 bytes, the low bits of all bytes first, and then the upper 2 bits of
+/// every fourth in one byte.
 #[inline(always)]
-fn q3_scales(bytes: &[u8; 12]) -> [u8; 16] {
-    std::array::from_fn(|i| {
-        let low = if i < 8 { bytes[i] & 0xf } else { bytes[i - 8] >> 4 };
-        low | (bytes[8 + i % 4] >> (i / 4 * 2) & 3) << 4
-    })
+fn q3_scale(bytes: &[u8; 12], i: usize) -> u8 {
+    let low = if i < 8 { bytes[i] & 0xf } else { bytes[i - 8] >> 4 };
+    low | (bytes[8 + i % 4] >> (i / 4 * 2) & 3) << 4
 }
 
 /// ```text
@@ -56,66 +47,62 @@ fn q3_scales(bytes: &[u8; 12]) -> [u8; 16] {
 ///
 /// 32 bytes have 64 codes: the low bits of all bytes are first.
 #[inline(always)]
-pub(super) fn q4_k<F: Float>(block: &[u8; 144], out: &mut [F; 256]) {
-    let scales = scales_and_minima(block);
-    for (i, (&(d, minimum), out)) in scales.iter().zip(out.as_chunks_mut::<32>().0).enumerate() {
-        let codes: &[u8; 32] = field(block, 16 + i / 2 * 32);
-        let shift = i % 2 * 4;
-        *out = codes.map(|code| F::nearest(d * number(code >> shift & 0xf) - minimum));
-    }
+pub(super) fn q4_k(block: &[u8; 144], codes: &mut [i8; 256], scales: &mut [f32; 16], shifts: &mut [f32; 16]) {
+    scales_and_shifts(block, scales, shifts);
+    halves(field(block, 16), codes);
 }
 
 /// ```text
-/// d: f16 | dmin: f16 | (scale: u6, minimum: u6)[8] | highest bits: u1[256] | codes: u4[256]
+/// d: f16 | dmin: f16 | (scale: u6, minimum: u6)[8] | highest bits: u1[256] | lower bits: u4[256]
 /// ```
+///
+/// The highest bits are those of every 32nd code in one byte.
 #[inline(always)]
-pub(super) fn q5_k<F: Float>(block: &[u8; 176], out: &mut [F; 256]) {
-    let scales = scales_and_minima(block);
-    let highest: &[u8; 32] = field(block, 16);
-    for (i, (&(d, minimum), out)) in scales.iter().zip(out.as_chunks_mut::<32>().0).enumerate() {
-        let codes: &[u8; 32] = field(block, 48 + i / 2 * 32);
-        let shift = i % 2 * 4;
-        *out = std::array::from_fn(|j| {
-            let code = codes[j] >> shift & 0xf | (highest[j] >> i & 1) << 4;
-            F::nearest(d * number(code) - minimum)
-        });
-    }
+pub(super) fn q5_k(block: &[u8; 176], codes: &mut [i8; 256], scales: &mut [f32; 16], shifts: &mut [f32; 16]) {
+    scales_and_shifts(block, scales, shifts);
+    halves(field(block, 48), codes);
+    add_bits(field(block, 16), 4, codes);
 }
 
-/// Returns the products of scales and minima of Q4_K and Q5_K. The first four are the lower 6 bits of bytes; their upper 2
-/// bits belong to the other four.
+/// Unpacks the scales and minima of Q4_K and Q5_K. The first four are the lower 6 bits of bytes, whose upper 2 bits belong to
+/// the other four.
 #[inline(always)]
-fn scales_and_minima(block: &[u8]) -> [(f32, f32); 8] {
-    let (d, minimum) = (scale(block, 0), scale(block, 2));
+fn scales_and_shifts(block: &[u8], scales: &mut [f32; 16], shifts: &mut [f32; 16]) {
+    let (d, dmin) = (scale(block, 0), scale(block, 2));
     let bytes: &[u8; 12] = field(block, 4);
-    std::array::from_fn(|i| {
-        let (scale, min) = if i < 4 {
+    for i in 0..8 {
+        let (scale, minimum) = if i < 4 {
             (bytes[i] & 0x3f, bytes[i + 4] & 0x3f)
         } else {
             (bytes[i + 4] & 0xf | bytes[i - 4] >> 6 << 4, bytes[i + 4] >> 4 | bytes[i] >> 6 << 4)
         };
-        (d * number(scale), minimum * number(min))
-    })
+        scales[2 * i..][..2].fill(d * number(scale));
+        shifts[2 * i..][..2].fill(-(dmin * number(minimum)));
+    }
 }
 
 /// ```text
 /// lower bits: u4[256] | upper bits: u2[256] | scales: i8[16] | d: f16
 /// ```
 ///
-/// 64 bytes have the lower bits of 128 codes: the low bits of all bytes are first. 32 bytes have their upper bits.
+/// 64 bytes have the lower bits of 128 codes: the low bits of all bytes are first.
 #[inline(always)]
-pub(super) fn q6_k<F: Float>(block: &[u8; 210], out: &mut [F; 256]) {
+pub(super) fn q6_k(block: &[u8; 210], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     let d = scale(block, 208);
-    let scales: &[u8; 16] = field(block, 192);
-    for (i, (&scale, out)) in scales.iter().zip(out.as_chunks_mut::<16>().0).enumerate() {
-        let d = d * number(scale);
-        let lower: &[u8; 16] = field(block, i / 8 * 64 + i % 4 * 16);
-        let upper: &[u8; 16] = field(block, 128 + i / 8 * 32 + i % 2 * 16);
-        let (lower_shift, upper_shift) = (i % 8 / 4 * 4, i % 8 / 2 * 2);
-        *out = std::array::from_fn(|j| {
-            let code = lower[j] >> lower_shift & 0xf | (upper[j] >> upper_shift & 3) << 4;
-            F::nearest(d * (number(code) - 32.0))
-        });
+    let factors: &[u8; 16] = field(block, 192);
+    for (&factor, scale) in factors.iter().zip(scales) {
+        *scale = d * number(factor);
+    }
+    let lower: &[u8; 128] = field(block, 0);
+    let mut upper = [0; 256];
+    quarters(field(block, 128), &mut upper);
+    for ((lower, upper), codes) in
+        lower.as_chunks::<64>().0.iter().zip(upper.as_chunks::<128>().0).zip(codes.as_chunks_mut::<128>().0)
+    {
+        for i in 0..64 {
+            codes[i] = ((lower[i] & 0xf).cast_signed() | upper[i] << 4) - 32;
+            codes[i + 64] = ((lower[i] >> 4).cast_signed() | upper[i + 64] << 4) - 32;
+        }
     }
 }
 
@@ -123,10 +110,43 @@ pub(super) fn q6_k<F: Float>(block: &[u8; 210], out: &mut [F; 256]) {
 /// d: f32 | codes: i8[256] | sums: i16[16]
 /// ```
 #[inline(always)]
-pub(super) fn q8_k<F: Float>(block: &[u8; 292], out: &mut [F; 256]) {
-    let d = f32::from_le_bytes(*field(block, 0));
-    let codes: &[u8; 256] = field(block, 4);
-    for (&code, out) in codes.iter().zip(out) {
-        *out = F::nearest(d * number(code));
+pub(super) fn q8_k(block: &[u8; 292], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
+    *scales = [f32::from_le_bytes(*field(block, 0)); 16];
+    for (&byte, code) in field::<256>(block, 4).iter().zip(codes) {
+        *code = byte.cast_signed();
+    }
+}
+
+/// Writes the bits of all bytes, two of each: 32 bytes have 128 codes, with the lowest bits of all bytes first.
+#[inline(always)]
+pub(super) fn quarters(bytes: &[u8; 64], codes: &mut [i8; 256]) {
+    for (bytes, codes) in bytes.as_chunks::<32>().0.iter().zip(codes.as_chunks_mut::<128>().0) {
+        for (i, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+            for (&byte, code) in bytes.iter().zip(codes) {
+                *code = (byte >> (2 * i) & 3).cast_signed();
+            }
+        }
+    }
+}
+
+/// Writes the bits of all bytes, four of each: 32 bytes have 64 codes, with the low bits of all bytes first.
+#[inline(always)]
+fn halves(bytes: &[u8; 128], codes: &mut [i8; 256]) {
+    for (bytes, codes) in bytes.as_chunks::<32>().0.iter().zip(codes.as_chunks_mut::<64>().0) {
+        let (low, high) = codes.split_at_mut(32);
+        for ((&byte, low), high) in bytes.iter().zip(low).zip(high) {
+            *low = (byte & 0xf).cast_signed();
+            *high = (byte >> 4).cast_signed();
+        }
+    }
+}
+
+/// Adds a bit to each code. A byte has those of every 32nd.
+#[inline(always)]
+fn add_bits(bits: &[u8; 32], place: usize, codes: &mut [i8; 256]) {
+    for (i, codes) in codes.as_chunks_mut::<32>().0.iter_mut().enumerate() {
+        for (&bits, code) in bits.iter().zip(codes) {
+            *code |= (bits >> i & 1).cast_signed() << place;
+        }
     }
 }

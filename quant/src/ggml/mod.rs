@@ -6,6 +6,7 @@
 //!
 //! ggml: `src/ggml-common.h` has the blocks, `src/ggml-quants.c` the functions.
 
+mod decode;
 mod grids;
 mod iq1;
 mod iq2;
@@ -16,10 +17,9 @@ mod simple;
 mod ternary;
 
 use crate::Float;
-use crate::vectors::widest;
 
 macro_rules! blocks {
-    ($($variant:ident $name:literal $weights:literal / $bytes:literal $decode:path, $doc:literal;)*) => {
+    ($($variant:ident $name:literal $weights:literal / $bytes:literal $value:ident($unpack:path), $doc:literal;)*) => {
         /// A block type of ggml that has weights.
         ///
         /// `q8_1` is absent: ggml makes such blocks of activations, and never decodes them.
@@ -75,7 +75,7 @@ macro_rules! blocks {
             /// If `bytes` is not whole blocks, or has another number of weights than `out`.
             pub fn decode<F: Float>(self, bytes: &[u8], out: &mut [F]) {
                 match self {
-                    $(Self::$variant => each::<$bytes, $weights, F>(self, bytes, out, $decode),)*
+                    $(Self::$variant => decode::$value::<$bytes, $weights, { $weights / 16 }, F>(self, bytes, out, $unpack),)*
                 }
             }
         }
@@ -83,61 +83,32 @@ macro_rules! blocks {
 }
 
 blocks! {
-    Q4_0   "q4_0"    32/18   simple::q4_0,     "4 bits, centred.";
-    Q4_1   "q4_1"    32/20   simple::q4_1,     "4 bits and a minimum.";
-    Q5_0   "q5_0"    32/22   simple::q5_0,     "5 bits, centred.";
-    Q5_1   "q5_1"    32/24   simple::q5_1,     "5 bits and a minimum.";
-    Q8_0   "q8_0"    32/34   simple::q8_0,     "8 bits.";
-    Q2K    "q2_k"    256/84  k::q2_k,          "2 bits, with scales and minima for 16 weights.";
-    Q3K    "q3_k"    256/110 k::q3_k,          "3 bits, with scales for 16 weights.";
-    Q4K    "q4_k"    256/144 k::q4_k,          "4 bits, with scales and minima for 32 weights.";
-    Q5K    "q5_k"    256/176 k::q5_k,          "5 bits, with scales and minima for 32 weights.";
-    Q6K    "q6_k"    256/210 k::q6_k,          "6 bits, with scales for 16 weights.";
-    Q8K    "q8_k"    256/292 k::q8_k,          "8 bits, and sums that are not decoded.";
-    Iq2Xxs "iq2_xxs" 256/66  iq2::iq2_xxs,     "Points of 8 weights on a grid of 256.";
-    Iq2Xs  "iq2_xs"  256/74  iq2::iq2_xs,      "Points of 8 weights on a grid of 512.";
-    Iq3Xxs "iq3_xxs" 256/98  iq3::iq3_xxs,     "Points of 4 weights on a grid of 256.";
-    Iq1S   "iq1_s"   256/50  iq1::iq1_s,       "Points of 8 weights on a grid of 2048.";
-    Iq4Nl  "iq4_nl"  32/18   iq4::iq4_nl,      "4 bits, by a map.";
-    Iq3S   "iq3_s"   256/110 iq3::iq3_s,       "Points of 4 weights on a grid of 512.";
-    Iq2S   "iq2_s"   256/82  iq2::iq2_s,       "Points of 8 weights on a grid of 1024.";
-    Iq4Xs  "iq4_xs"  256/136 iq4::iq4_xs,      "4 bits, by a map, with scales for 32 weights.";
-    Iq1M   "iq1_m"   256/56  iq1::iq1_m,       "Points of 8 weights on a grid of 2048, with scales for 16 weights.";
-    Tq1_0  "tq1_0"   256/54  ternary::tq1_0,   "Ternary, 5 weights to a byte.";
-    Tq2_0  "tq2_0"   256/66  ternary::tq2_0,   "Ternary, 2 bits.";
-    Mxfp4  "mxfp4"   32/17   iq4::mxfp4,       "E2M1 and a power of two. 255 is 2^128, not NaN.";
-    Nvfp4  "nvfp4"   64/36   iq4::nvfp4,       "E2M1, with E4M3 scales for 16 weights.";
-    Q1_0   "q1_0"    128/18  simple::q1_0,     "1 bit: the scale or its negative.";
-    Q2_0   "q2_0"    64/18   simple::q2_0,     "2 bits: -1, 0, 1 or 2 times the scale.";
-}
-
-/// Decodes blocks, each by itself. `decode` must be a function with `#[inline(always)]`.
-#[inline(always)]
-fn each<const BYTES: usize, const WEIGHTS: usize, F: Float>(
-    block: Block,
-    bytes: &[u8],
-    out: &mut [F],
-    decode: impl Fn(&[u8; BYTES], &mut [F; WEIGHTS]),
-) {
-    #[inline(always)]
-    fn run<const BYTES: usize, const WEIGHTS: usize, F: Float>(
-        (blocks, out, decode): (&[[u8; BYTES]], &mut [[F; WEIGHTS]], impl Fn(&[u8; BYTES], &mut [F; WEIGHTS])),
-    ) {
-        for (block, out) in blocks.iter().zip(out) {
-            decode(block, out);
-        }
-    }
-
-    let (blocks, bytes_rest) = bytes.as_chunks();
-    let weights = out.len();
-    let (out, out_rest) = out.as_chunks_mut();
-    assert!(
-        blocks.len() == out.len() && bytes_rest.is_empty() && out_rest.is_empty(),
-        "{} bytes of {} are not {weights} weights, at {WEIGHTS} in {BYTES} bytes",
-        bytes.len(),
-        block.name()
-    );
-    widest(run, (blocks, out, decode));
+    Q4_0   "q4_0"    32/18   scaled(simple::q4_0),     "4 bits, centred.";
+    Q4_1   "q4_1"    32/20   shifted(simple::q4_1),    "4 bits and a minimum.";
+    Q5_0   "q5_0"    32/22   scaled(simple::q5_0),     "5 bits, centred.";
+    Q5_1   "q5_1"    32/24   shifted(simple::q5_1),    "5 bits and a minimum.";
+    Q8_0   "q8_0"    32/34   scaled(simple::q8_0),     "8 bits.";
+    Q2K    "q2_k"    256/84  shifted(k::q2_k),         "2 bits, with scales and minima for 16 weights.";
+    Q3K    "q3_k"    256/110 scaled(k::q3_k),          "3 bits, with scales for 16 weights.";
+    Q4K    "q4_k"    256/144 shifted(k::q4_k),         "4 bits, with scales and minima for 32 weights.";
+    Q5K    "q5_k"    256/176 shifted(k::q5_k),         "5 bits, with scales and minima for 32 weights.";
+    Q6K    "q6_k"    256/210 scaled(k::q6_k),          "6 bits, with scales for 16 weights.";
+    Q8K    "q8_k"    256/292 scaled(k::q8_k),          "8 bits, and sums that are not decoded.";
+    Iq2Xxs "iq2_xxs" 256/66  scaled(iq2::iq2_xxs),     "Points of 8 weights on a grid of 256.";
+    Iq2Xs  "iq2_xs"  256/74  scaled(iq2::iq2_xs),      "Points of 8 weights on a grid of 512.";
+    Iq3Xxs "iq3_xxs" 256/98  scaled(iq3::iq3_xxs),     "Points of 4 weights on a grid of 256.";
+    Iq1S   "iq1_s"   256/50  scaled(iq1::iq1_s),       "Points of 8 weights on a grid of 2048.";
+    Iq4Nl  "iq4_nl"  32/18   scaled(iq4::iq4_nl),      "4 bits, by a map.";
+    Iq3S   "iq3_s"   256/110 scaled(iq3::iq3_s),       "Points of 4 weights on a grid of 512.";
+    Iq2S   "iq2_s"   256/82  scaled(iq2::iq2_s),       "Points of 8 weights on a grid of 1024.";
+    Iq4Xs  "iq4_xs"  256/136 scaled(iq4::iq4_xs),      "4 bits, by a map, with scales for 32 weights.";
+    Iq1M   "iq1_m"   256/56  scaled(iq1::iq1_m),       "Points of 8 weights on a grid of 2048, with scales for 16 weights.";
+    Tq1_0  "tq1_0"   256/54  scaled(ternary::tq1_0),   "Ternary, 5 weights to a byte.";
+    Tq2_0  "tq2_0"   256/66  scaled(ternary::tq2_0),   "Ternary, 2 bits.";
+    Mxfp4  "mxfp4"   32/17   scaled(iq4::mxfp4),       "E2M1 and a power of two. 255 is 2^128, not NaN.";
+    Nvfp4  "nvfp4"   64/36   scaled(iq4::nvfp4),       "E2M1, with E4M3 scales for 16 weights.";
+    Q1_0   "q1_0"    128/18  scaled(simple::q1_0),     "1 bit: the scale or its negative.";
+    Q2_0   "q2_0"    64/18   scaled(simple::q2_0),     "2 bits: -1, 0, 1 or 2 times the scale.";
 }
 
 /// Returns the bytes of a field. Inlined, its bounds are known.
