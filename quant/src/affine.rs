@@ -11,6 +11,7 @@
 //!
 //! MLX computes in the dtype of the scales. We compute in `f32`, and round the result once.
 
+use crate::vectors::widest;
 use crate::{Float, bits as codes, groups};
 
 /// Decodes weights: `code * scale + bias`. Each `group` codes share a scale and a bias; the last group may be shorter.
@@ -26,14 +27,24 @@ use crate::{Float, bits as codes, groups};
 /// If `bits` is not 1 to 8, or the lengths of `words`, `scales`, `biases` and `out` do not match.
 pub fn decode<F: Float>(words: &[u8], bits: u32, scales: &[f32], biases: &[f32], group: usize, out: &mut [F]) {
     codes::check_stream(words, bits, out.len());
-    groups::check(out.len(), scales.len(), group, out.len());
-    groups::check(out.len(), biases.len(), group, out.len());
-    groups::decode_packed(
-        out,
+    groups::check(out.len(), group, scales.len());
+    groups::check(out.len(), group, biases.len());
+    let unpack = |first: usize, codes: &mut [u8]| {
+        widest(
+            #[inline(always)]
+            |words: &[u8], codes: &mut [u8], ()| codes::unpack_stream(words, bits, codes),
+            &words[first / 8 * bits as usize..],
+            codes,
+            (),
+        );
+    };
+    codes::decode(
         group,
+        out,
+        unpack,
         #[inline(always)]
-        |first, unpacked| codes::unpack_stream(&words[first / 8 * bits as usize..], bits, unpacked),
         |index| (scales[index], biases[index]),
+        #[inline(always)]
         |code, (scale, bias)| f32::from(code) * scale + bias,
     );
 }

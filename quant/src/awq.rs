@@ -10,6 +10,7 @@
 //!
 //! AutoAWQ: `awq/utils/packing_utils.py`, version `gemm`.
 
+use crate::columns::HEIGHT;
 use crate::{Columns, Float, bits};
 
 /// Codes of a word.
@@ -46,12 +47,20 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
         columns.count,
         words.len()
     );
-    columns.decode(
-        out,
-        stride,
-        #[inline(always)]
-        |row, column, codes| unpack(&words[row * width + column / CODES..], codes),
-    );
+    columns.decode(out, stride, |rows, places, tile| {
+        for (place, codes) in places.step_by(CODES).zip(tile.as_chunks_mut::<CODES>().0) {
+            let mut of_place = [0; HEIGHT];
+            let of_place = &mut of_place[..rows.len()];
+            for (row, word) in rows.clone().zip(&mut *of_place) {
+                *word = u32::from_le_bytes(words[row * width + place / CODES]);
+            }
+            for (codes, shift) in codes.iter_mut().zip(SHIFTS) {
+                for (word, code) in of_place.iter().zip(codes) {
+                    *code = bits::low(word >> shift, 4);
+                }
+            }
+        }
+    });
 }
 
 /// Unpacks the zeros of a group.

@@ -1,5 +1,45 @@
 //! Codes of 1 to 8 bits in little-endian words of 32 bits, lowest bits first.
 
+use crate::vectors::widest;
+use crate::{Float, groups};
+
+/// Codes unpacked at once: whole words of 1 to 8 bits, with or without unused bits.
+const PIECE: usize = 960;
+
+/// Decodes codes. `unpack` writes those from an index on, which is a multiple of [`PIECE`]; `value` gets a code and the parameters of
+/// its group. Both, and `parameters`, must be closures with `#[inline(always)]`.
+#[inline(always)]
+pub(crate) fn decode<F: Float, P: Copy>(
+    group: usize,
+    out: &mut [F],
+    unpack: impl Fn(usize, &mut [u8]),
+    parameters: impl Fn(usize) -> P,
+    value: impl Fn(u8, P) -> f32,
+) {
+    F::collect(out, PIECE, &mut |first, out| {
+        let mut codes = [0; PIECE];
+        for (i, out) in out.chunks_mut(PIECE).enumerate() {
+            let first = first + i * PIECE;
+            let codes = &mut codes[..out.len()];
+            unpack(first, codes);
+            widest(
+                #[inline(always)]
+                |codes: &[u8], out: &mut [f32], ()| {
+                    groups::for_each(first, out.len(), group, |index, run| {
+                        let parameters = parameters(index);
+                        for (&code, out) in codes[run.clone()].iter().zip(&mut out[run]) {
+                            *out = value(code, parameters);
+                        }
+                    });
+                },
+                &*codes,
+                out,
+                (),
+            );
+        }
+    });
+}
+
 /// Panics unless codes of so many bits can be unpacked.
 pub(crate) fn check(bits: u32) {
     assert!((1..=8).contains(&bits), "codes have 1 to 8 bits, not {bits}");
@@ -52,15 +92,32 @@ pub(crate) fn unpack_stream(bytes: &[u8], bits: u32, codes: &mut [u8]) {
 
 /// Eight codes take `BITS` bytes.
 #[inline(always)]
-fn unpack_stream_of<const BITS: u32>(bytes: &[u8], codes: &mut [u8]) {
-    for (bytes, codes) in bytes.chunks(BITS as usize).zip(codes.chunks_mut(8)) {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        let word = u64::from_le_bytes(word);
-        for (i, code) in codes.iter_mut().enumerate() {
-            *code = (word >> (i * BITS as usize)).to_le_bytes()[0] & mask(BITS);
-        }
+fn unpack_stream_of<const BITS: usize>(bytes: &[u8], codes: &mut [u8]) {
+    let (whole, rest) = bytes.as_chunks::<BITS>();
+    let (codes, codes_rest) = codes.as_chunks_mut::<8>();
+    for (bytes, codes) in whole.iter().zip(&mut *codes) {
+        *codes = spread::<BITS>(bytes);
     }
+    if !codes_rest.is_empty() {
+        let mut last = [0; BITS];
+        let bytes = whole.get(codes.len()).map_or(rest, |bytes| bytes);
+        last[..bytes.len()].copy_from_slice(bytes);
+        codes_rest.copy_from_slice(&spread::<BITS>(&last)[..codes_rest.len()]);
+    }
+}
+
+/// Returns 8 codes of `BITS` bits. Halves of the bits are moved apart, then halves of these, and again.
+#[inline(always)]
+fn spread<const BITS: usize>(bytes: &[u8; BITS]) -> [u8; 8] {
+    let mut word = [0; 8];
+    word[..BITS].copy_from_slice(bytes);
+    let mut word = u64::from_le_bytes(word);
+    // A mask has ones for all codes that stay together.
+    let mask = |codes: usize| u64::MAX / ((1 << (8 * codes)) - 1) * ((1 << (BITS * codes)) - 1);
+    word = (word | word << ((8 - BITS) * 4)) & mask(4);
+    word = (word | word << ((8 - BITS) * 2)) & mask(2);
+    word = (word | word << (8 - BITS)) & mask(1);
+    word.to_le_bytes()
 }
 
 /// Returns the lowest bits of a word.

@@ -39,5 +39,12 @@ pub fn decode<F: Float>(codes: &[u8], map: &[f32; 16], absmax: &[f32], block: us
 ///
 /// If the lengths of `codes`, `absmax` and `out` do not match.
 pub fn decode_absmax(codes: &[u8], map: &[f32; 256], absmax: &[f32], block: usize, offset: f32, out: &mut [f32]) {
-    groups::decode_bytes(codes, absmax, block, out, |code, absmax| map[usize::from(code)] * absmax + offset);
+    groups::decode_each(
+        codes,
+        absmax,
+        block,
+        out,
+        #[inline(always)]
+        |code, absmax| map[usize::from(code)] * absmax + offset,
+    );
 }

@@ -1,5 +1,7 @@
 //! Weights that are stored \[in, out\], and decoded to \[out, in\].
 
+use std::ops::Range;
+
 use crate::Float;
 use crate::vectors::widest;
 
@@ -19,13 +21,67 @@ pub struct Columns<'a> {
     pub groups: &'a [u32],
 }
 
-/// Columns and rows of a tile.
-const WIDTH: usize = 16;
-const HEIGHT: usize = 32;
+/// Columns and rows of a tile: a line of the cache of words, and whole words of codes.
+pub(crate) const WIDTH: usize = 16;
+pub(crate) const HEIGHT: usize = 512;
+
+/// The codes of a tile, each column by itself.
+pub(crate) type Tile = [[u8; HEIGHT]; WIDTH];
 
 impl Columns<'_> {
+    /// Decodes tiles: `(code - zero) * scale`. `unpack` writes the codes of rows from a column on, which is a multiple of
+    /// [`WIDTH`]. Rows begin at a multiple of [`HEIGHT`].
+    pub(crate) fn decode<F: Float>(
+        &self,
+        out: &mut [F],
+        stride: usize,
+        mut unpack: impl FnMut(Range<usize>, Range<usize>, &mut Tile),
+    ) {
+        self.check(stride, out.len());
+        let mut tile = [[0; HEIGHT]; WIDTH];
+        for (i, groups) in self.groups.chunks(HEIGHT).enumerate() {
+            let row = i * HEIGHT;
+            for first in (0..self.count).step_by(WIDTH) {
+                let columns = first..self.count.min(first + WIDTH);
+                unpack(row..row + groups.len(), columns.clone(), &mut tile);
+                for (column, codes) in columns.zip(&tile) {
+                    let out = &mut out[column * stride + row..][..groups.len()];
+                    F::collect(out, HEIGHT, &mut |_, out| self.decode_column(column, groups, codes, out));
+                }
+            }
+        }
+    }
+
+    /// Decodes rows of a column.
+    fn decode_column(&self, column: usize, groups: &[u32], codes: &[u8], out: &mut [f32]) {
+        let Self { count, zeros, scales, .. } = *self;
+        widest(
+            #[inline(always)]
+            |groups: &[u32], codes: &[u8], out: &mut [f32]| {
+                for ((groups, codes), out) in groups.chunks(LANES).zip(codes.chunks(LANES)).zip(out.chunks_mut(LANES)) {
+                    let index = |group: u32| group as usize * count + column;
+                    let first = index(groups[0]);
+                    if groups.iter().all(|&group| group == groups[0]) {
+                        let (zero, scale) = (i16::from(zeros[first]), scales[first]);
+                        for (&code, out) in codes.iter().zip(out) {
+                            *out = f32::from(i16::from(code) - zero) * scale;
+                        }
+                    } else {
+                        for ((&group, &code), out) in groups.iter().zip(codes).zip(out) {
+                            let index = index(group);
+                            *out = f32::from(i16::from(code) - i16::from(zeros[index])) * scales[index];
+                        }
+                    }
+                }
+            },
+            groups,
+            codes,
+            out,
+        );
+    }
+
     /// Panics unless the lengths match, also that of rows of `stride` weights.
-    pub(crate) fn check(&self, stride: usize, out: usize) {
+    fn check(&self, stride: usize, out: usize) {
         let Self { count, zeros, scales, groups } = *self;
         assert_eq!(zeros.len(), scales.len(), "{} zeros are not {} scales", zeros.len(), scales.len());
         let values = groups.iter().max().map_or(0, |&last| (last as usize + 1).saturating_mul(count));
@@ -34,41 +90,7 @@ impl Columns<'_> {
         let needed = count.checked_sub(1).map_or(0, |rows| rows.saturating_mul(stride).saturating_add(groups.len()));
         assert!(needed <= out, "{count} rows of weights, {stride} apart, are not in {out}");
     }
-
-    /// Decodes tiles: `(code - zero) * scale`. `unpack` writes the codes of a row from a column on, which is a multiple of
-    /// [`WIDTH`].
-    pub(crate) fn decode<F: Float>(&self, out: &mut [F], stride: usize, unpack: impl Fn(usize, usize, &mut [u8])) {
-        #[inline(always)]
-        fn each<F: Float>(
-            (columns, out, stride, unpack): (&Columns<'_>, &mut [F], usize, impl Fn(usize, usize, &mut [u8])),
-        ) {
-            let mut tile = [[0.0; WIDTH]; HEIGHT];
-            let mut codes = [0; WIDTH];
-            for column in (0..columns.count).step_by(WIDTH) {
-                let width = WIDTH.min(columns.count - column);
-                for (i, groups) in columns.groups.chunks(HEIGHT).enumerate() {
-                    let row = i * HEIGHT;
-                    for (i, (&group, tile)) in groups.iter().zip(&mut tile).enumerate() {
-                        let codes = &mut codes[..width];
-                        unpack(row + i, column, codes);
-                        let first = group as usize * columns.count + column;
-                        let zeros = &columns.zeros[first..][..width];
-                        let scales = &columns.scales[first..][..width];
-                        for (((number, &code), &zero), &scale) in tile.iter_mut().zip(&*codes).zip(zeros).zip(scales) {
-                            *number = f32::from(i16::from(code) - i16::from(zero)) * scale;
-                        }
-                    }
-                    for i in 0..width {
-                        let out = &mut out[(column + i) * stride + row..][..groups.len()];
-                        for (out, numbers) in out.iter_mut().zip(&tile) {
-                            *out = F::nearest(numbers[i]);
-                        }
-                    }
-                }
-            }
-        }
-
-        self.check(stride, out.len());
-        widest(each, (self, out, stride, unpack));
-    }
 }
+
+/// Rows whose groups are compared at once: the smallest groups in use.
+const LANES: usize = 32;

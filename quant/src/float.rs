@@ -43,7 +43,40 @@ pub trait Float: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     ///
     /// If the lengths differ.
     fn widen_bytes(bytes: &[u8], out: &mut [f32]);
+
+    /// Calls a function for pieces of `f32`, from an index on, and rounds them. Pieces begin at multiples of `piece`, which is at
+    /// most [`PIECE`].
+    ///
+    /// Kernels write `f32` only, so that they are compiled once, and their vectors do not depend on rounding.
+    #[doc(hidden)]
+    fn collect(out: &mut [Self], piece: usize, decode: &mut dyn FnMut(usize, &mut [f32])) {
+        let mut numbers = [0.0; PIECE];
+        for (i, out) in out.chunks_mut(piece).enumerate() {
+            let numbers = &mut numbers[..out.len()];
+            decode(i * piece, numbers);
+            Self::round(numbers, out);
+        }
+    }
+
+    /// Rounds to the nearest numbers. The slices have the same length.
+    #[doc(hidden)]
+    fn round(numbers: &[f32], out: &mut [Self]) {
+        widest(
+            #[inline(always)]
+            |numbers: &[f32], out: &mut [Self], ()| {
+                for (&number, out) in numbers.iter().zip(out) {
+                    *out = Self::nearest(number);
+                }
+            },
+            numbers,
+            out,
+            (),
+        );
+    }
 }
+
+/// Weights that are rounded at once.
+pub(crate) const PIECE: usize = 1024;
 
 impl Float for f32 {
     #[inline(always)]
@@ -57,7 +90,16 @@ impl Float for f32 {
     }
 
     fn widen_bytes(bytes: &[u8], out: &mut [f32]) {
-        widen_each(bytes, out, Self::from_le_bytes);
+        widen_each(
+            bytes,
+            out,
+            #[inline(always)]
+            |bytes| Self::from_le_bytes(bytes),
+        );
+    }
+
+    fn collect(out: &mut [Self], _: usize, decode: &mut dyn FnMut(usize, &mut [f32])) {
+        decode(0, out);
     }
 }
 
@@ -77,7 +119,12 @@ impl Float for bf16 {
     }
 
     fn widen_bytes(bytes: &[u8], out: &mut [f32]) {
-        widen_each(bytes, out, |bytes| Self::from_le_bytes(bytes).widen());
+        widen_each(
+            bytes,
+            out,
+            #[inline(always)]
+            |bytes| Self::from_le_bytes(bytes).widen(),
+        );
     }
 }
 
@@ -115,7 +162,12 @@ impl Float for f16 {
     }
 
     fn widen_bytes(bytes: &[u8], out: &mut [f32]) {
-        widen_each(bytes, out, |bytes| Self::from_le_bytes(bytes).widen());
+        widen_each(
+            bytes,
+            out,
+            #[inline(always)]
+            |bytes| Self::from_le_bytes(bytes).widen(),
+        );
     }
 }
 
@@ -126,13 +178,6 @@ fn low_half(bits: i32) -> u16 {
 }
 
 fn widen_each<const BYTES: usize>(bytes: &[u8], out: &mut [f32], widen: impl Fn([u8; BYTES]) -> f32) {
-    #[inline(always)]
-    fn each<const BYTES: usize>((bytes, out, widen): (&[[u8; BYTES]], &mut [f32], impl Fn([u8; BYTES]) -> f32)) {
-        for (bytes, out) in bytes.iter().zip(out) {
-            *out = widen(*bytes);
-        }
-    }
-
     let (numbers, rest) = bytes.as_chunks::<BYTES>();
     assert!(
         numbers.len() == out.len() && rest.is_empty(),
@@ -140,7 +185,17 @@ fn widen_each<const BYTES: usize>(bytes: &[u8], out: &mut [f32], widen: impl Fn(
         bytes.len(),
         out.len()
     );
-    widest(each, (numbers, out, widen));
+    widest(
+        #[inline(always)]
+        |numbers: &[[u8; BYTES]], out: &mut [f32], ()| {
+            for (&bytes, out) in numbers.iter().zip(out) {
+                *out = widen(bytes);
+            }
+        },
+        numbers,
+        out,
+        (),
+    );
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! Decoded numbers with one more scale, such as the `.scale` of an NVFP4 tensor in GGUF.
 
-use crate::Float;
-use crate::groups;
-use crate::vectors::widest;
+use crate::{Float, groups};
 
 /// Multiplies numbers by scales: `number * scale`. Each `group` numbers share a scale; the last group may be shorter.
 ///
@@ -18,15 +16,12 @@ use crate::vectors::widest;
 ///
 /// If the lengths of `numbers`, `scales` and `out` do not match.
 pub fn decode<F: Float>(numbers: &[f32], scales: &[f32], group: usize, out: &mut [F]) {
-    #[inline(always)]
-    fn each<F: Float>((numbers, scales, group, out): (&[f32], &[f32], usize, &mut [F])) {
-        for ((numbers, out), &scale) in numbers.chunks(group).zip(out.chunks_mut(group)).zip(scales) {
-            for (&number, out) in numbers.iter().zip(out) {
-                *out = F::nearest(number * scale);
-            }
-        }
-    }
-
-    groups::check(numbers.len(), scales.len(), group, out.len());
-    widest(each, (numbers, scales, group, out));
+    groups::decode_each(
+        numbers,
+        scales,
+        group,
+        out,
+        #[inline(always)]
+        |number, scale| number * scale,
+    );
 }

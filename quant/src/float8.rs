@@ -77,11 +77,46 @@ impl Float8 {
     /// If the lengths of `codes`, `scales` and `out` do not match.
     pub fn decode<F: Float>(self, codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
         match self {
-            Self::E4m3Fn => groups::decode_bytes(codes, scales, group, out, |code, scale| e4m3_fn(code) * scale),
-            Self::E5m2 => groups::decode_bytes(codes, scales, group, out, |code, scale| e5m2(code) * scale),
-            Self::E4m3Fnuz => groups::decode_bytes(codes, scales, group, out, |code, scale| e4m3_fnuz(code) * scale),
-            Self::E5m2Fnuz => groups::decode_bytes(codes, scales, group, out, |code, scale| e5m2_fnuz(code) * scale),
-            Self::E8m0 => groups::decode_bytes(codes, scales, group, out, |code, scale| e8m0(code) * scale),
+            Self::E4m3Fn => groups::decode_each(
+                codes,
+                scales,
+                group,
+                out,
+                #[inline(always)]
+                |code, scale| e4m3_fn(code) * scale,
+            ),
+            Self::E5m2 => groups::decode_each(
+                codes,
+                scales,
+                group,
+                out,
+                #[inline(always)]
+                |code, scale| e5m2(code) * scale,
+            ),
+            Self::E4m3Fnuz => groups::decode_each(
+                codes,
+                scales,
+                group,
+                out,
+                #[inline(always)]
+                |code, scale| e4m3_fnuz(code) * scale,
+            ),
+            Self::E5m2Fnuz => groups::decode_each(
+                codes,
+                scales,
+                group,
+                out,
+                #[inline(always)]
+                |code, scale| e5m2_fnuz(code) * scale,
+            ),
+            Self::E8m0 => groups::decode_each(
+                codes,
+                scales,
+                group,
+                out,
+                #[inline(always)]
+                |code, scale| e8m0(code) * scale,
+            ),
         }
     }
 }

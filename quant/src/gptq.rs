@@ -15,6 +15,7 @@
 //!
 //! In version 1, a stored zero of `2^bits - 1` is a zero of 0. GPTQModel agrees, but some kernels take it for `2^bits`.
 
+use crate::columns::HEIGHT;
 use crate::{Columns, Float, bits as codes};
 
 /// The `checkpoint_format` of a model, which tells how zeros are stored.
@@ -55,36 +56,17 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
         columns.count,
         words.len()
     );
-    match bits {
-        2 => decode_of::<2, F>(words, columns, out, stride),
-        3 => decode_of::<3, F>(words, columns, out, stride),
-        4 => decode_of::<4, F>(words, columns, out, stride),
-        _ => decode_of::<8, F>(words, columns, out, stride),
-    }
-}
-
-#[inline(always)]
-fn decode_of<const BITS: u32, F: Float>(words: &[[u8; 4]], columns: &Columns<'_>, out: &mut [F], stride: usize) {
-    columns.decode(
-        out,
-        stride,
-        #[inline(always)]
-        |row, column, codes| {
-            let bit = row * BITS as usize;
-            let first = bit / 32 * columns.count + column;
-            let shift = bit % 32;
-            let words_of_row = &words[first..][..codes.len()];
-            for (code, word) in codes.iter_mut().zip(words_of_row) {
-                *code = codes::low(u32::from_le_bytes(*word) >> shift, BITS);
+    let mut of_column = [[0; 4]; HEIGHT * 8 / 32];
+    columns.decode(out, stride, |rows, places, tile| {
+        let first = rows.start * bits as usize / 32;
+        let of_column = &mut of_column[..(rows.len() * bits as usize).div_ceil(32)];
+        for (place, codes) in places.zip(tile) {
+            for (i, word) in of_column.iter_mut().enumerate() {
+                *word = words[(first + i) * columns.count + place];
             }
-            if shift + BITS as usize > 32 {
-                let next_words = &words[first + columns.count..][..codes.len()];
-                for (code, word) in codes.iter_mut().zip(next_words) {
-                    *code |= codes::low(u32::from_le_bytes(*word) << (32 - shift), BITS);
-                }
-            }
-        },
-    );
+            codes::unpack_stream(of_column.as_flattened(), bits, &mut codes[..rows.len()]);
+        }
+    });
 }
 
 /// Unpacks the zeros of a group.

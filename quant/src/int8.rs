@@ -14,7 +14,14 @@ use crate::{Float, groups};
 ///
 /// If the lengths of `codes`, `scales` and `out` do not match.
 pub fn decode<F: Float>(codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
-    groups::decode_bytes(codes, scales, group, out, |code, scale| f32::from(code.cast_signed()) * scale);
+    groups::decode_each(
+        codes,
+        scales,
+        group,
+        out,
+        #[inline(always)]
+        |code, scale| f32::from(code.cast_signed()) * scale,
+    );
 }
 
 /// Decodes weights of LLM.int8: `(code * scale) * (1 / 127)`, where the scales are the rows' `SCB`.
@@ -31,5 +38,12 @@ pub fn decode<F: Float>(codes: &[u8], scales: &[f32], group: usize, out: &mut [F
 pub fn decode_llm<F: Float>(codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
     /// 1 / 127 as bitsandbytes writes it.
     const STEP: f32 = 0.007_874_016;
-    groups::decode_bytes(codes, scales, group, out, |code, scale| f32::from(code.cast_signed()) * scale * STEP);
+    groups::decode_each(
+        codes,
+        scales,
+        group,
+        out,
+        #[inline(always)]
+        |code, scale| f32::from(code.cast_signed()) * scale * STEP,
+    );
 }

@@ -8,6 +8,7 @@
 //! compressed-tensors: `compressors/pack_quantized/helpers.py` (`pack_to_int32`, `unpack_from_int32`). Both its codes and its
 //! zeros are stored with an offset of `1 << (bits - 1)`, which their difference does not have.
 
+use crate::vectors::widest;
 use crate::{Float, bits as codes, groups};
 
 /// Decodes weights: `(code - zero) * scale`. Each `group` codes share a zero and a scale; the last group may be shorter.
@@ -23,14 +24,24 @@ use crate::{Float, bits as codes, groups};
 /// If `bits` is not 1 to 8, or the lengths of `words`, `zeros`, `scales` and `out` do not match.
 pub fn decode<F: Float>(words: &[u8], bits: u32, zeros: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
     check(words, bits, out.len());
-    groups::check(out.len(), scales.len(), group, out.len());
-    groups::check(out.len(), zeros.len(), group, out.len());
-    groups::decode_packed(
-        out,
+    groups::check(out.len(), group, scales.len());
+    groups::check(out.len(), group, zeros.len());
+    let unpack = |first: usize, codes: &mut [u8]| {
+        widest(
+            #[inline(always)]
+            |words: &[u8], codes: &mut [u8], ()| codes::unpack_words(words, bits, codes),
+            &words[4 * (first / codes::per_word(bits))..],
+            codes,
+            (),
+        );
+    };
+    codes::decode(
         group,
+        out,
+        unpack,
         #[inline(always)]
-        |first, unpacked| codes::unpack_words(&words[4 * (first / codes::per_word(bits))..], bits, unpacked),
         |index| (zeros[index], scales[index]),
+        #[inline(always)]
         |code, (zero, scale)| f32::from(i16::from(code) - i16::from(zero)) * scale,
     );
 }

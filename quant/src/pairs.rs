@@ -1,5 +1,6 @@
 //! Codes of 4 bits, two to a byte, decoded by a table with the two numbers of each byte.
 
+use crate::float::PIECE;
 use crate::vectors::widest;
 use crate::{Float, groups};
 
@@ -18,39 +19,54 @@ pub(crate) const fn pairs(map: &[f32; 16], high_first: bool) -> Pairs {
     pairs
 }
 
-/// Bytes decoded at once. Loops of this length are unrolled into vectors.
-const LANES: usize = 8;
-
-/// Decodes bytes: each number times the scale of its group. Groups begin at a byte; the last group and byte may have fewer
-/// codes.
+/// Decodes bytes: each number times the scale of its group. Groups begin at a byte; the last byte may have one code.
 pub(crate) fn decode<F: Float>(bytes: &[u8], pairs: &Pairs, scales: &[f32], group: usize, out: &mut [F]) {
-    #[inline(always)]
-    fn each<F: Float>((bytes, pairs, scales, group, out): (&[u8], &Pairs, &[f32], usize, &mut [F])) {
-        for ((bytes, out), &scale) in bytes.chunks(group / 2).zip(out.chunks_mut(group)).zip(scales) {
-            let (bytes, bytes_rest) = bytes.as_chunks::<LANES>();
-            let (out, out_rest) = out.as_chunks_mut::<{ 2 * LANES }>();
-            for (bytes, out) in bytes.iter().zip(&mut *out) {
-                let mut numbers = [0.0; 2 * LANES];
-                for (&byte, numbers) in bytes.iter().zip(numbers.as_chunks_mut::<2>().0) {
-                    *numbers = pairs[usize::from(byte)];
-                }
-                for (number, out) in numbers.into_iter().zip(out) {
-                    *out = F::nearest(number * scale);
-                }
-            }
-            // Full pieces of bytes without as many weights are an odd last code, which is in `out_rest`.
-            let rest = bytes[out.len()..].as_flattened().iter().chain(bytes_rest);
-            let numbers = rest.flat_map(|&byte| pairs[usize::from(byte)]);
-            for (number, out) in numbers.zip(out_rest) {
-                *out = F::nearest(number * scale);
-            }
-        }
-    }
-
     let codes = 2 * bytes.len();
     assert!(codes == out.len() || codes == out.len() + 1, "{codes} codes are not {} weights", out.len());
-    groups::check(out.len(), scales.len(), group, out.len());
-    assert!(group.is_multiple_of(2) || group >= out.len(), "groups of {group} codes begin inside of a byte");
-    let group = group.min(out.len().max(1)).next_multiple_of(2);
-    widest(each, (bytes, pairs, scales, group, out));
+    groups::check(out.len(), group, scales.len());
+    F::collect(out, PIECE, &mut |first, out| {
+        look_up(&bytes[first / 2..][..out.len().div_ceil(2)], pairs, out);
+        multiply(first, scales, group, out);
+    });
+}
+
+/// Writes the numbers of codes.
+fn look_up(bytes: &[u8], pairs: &Pairs, out: &mut [f32]) {
+    widest(
+        #[inline(always)]
+        |bytes: &[u8], pairs: &Pairs, out: &mut [f32]| {
+            let (out, last) = out.as_chunks_mut();
+            for (&byte, out) in bytes.iter().zip(&mut *out) {
+                *out = pairs[usize::from(byte)];
+            }
+            if let (Some(&byte), [out]) = (bytes.last(), last) {
+                *out = pairs[usize::from(byte)][0];
+            }
+        },
+        bytes,
+        pairs,
+        out,
+    );
+}
+
+/// Multiplies numbers by the scales of their groups. `first` is the index of the first number.
+fn multiply(first: usize, scales: &[f32], group: usize, numbers: &mut [f32]) {
+    /// Numbers of the smallest group in use. Loops of known length are faster.
+    const LANES: usize = 16;
+    widest(
+        #[inline(always)]
+        |scales: &[f32], numbers: &mut [f32], ()| {
+            groups::for_each(first, numbers.len(), group, |index, run| {
+                let scale = scales[index];
+                let (lanes, rest) = numbers[run].as_chunks_mut::<LANES>();
+                for lanes in lanes {
+                    lanes.iter_mut().for_each(|number| *number *= scale);
+                }
+                rest.iter_mut().for_each(|number| *number *= scale);
+            });
+        },
+        scales,
+        numbers,
+        (),
+    );
 }

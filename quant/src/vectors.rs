@@ -9,19 +9,21 @@
 
 /// Calls a loop, compiled for the widest vectors of this processor.
 ///
-/// Only code inlined into `run` is compiled so: it must be a function with `#[inline(always)]`.
+/// Only code inlined into `run` is compiled so: it must be a closure with `#[inline(always)]`, and so must all that it calls. A
+/// function would be called by way of `Fn::call`, which is not always inlined. References are arguments and not captured,
+/// so that rustc knows that they do not overlap.
 #[inline]
-pub(crate) fn widest<T, R>(run: impl Fn(T) -> R, over: T) -> R {
+pub(crate) fn widest<A, B, C>(run: impl Fn(A, B, C), a: A, b: B, c: C) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has these instructions.
-        return unsafe { with_avx2(run, over) };
+        return unsafe { with_avx2(run, a, b, c) };
     }
-    run(over)
+    run(a, b, c);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn with_avx2<T, R>(run: impl Fn(T) -> R, over: T) -> R {
-    run(over)
+fn with_avx2<A, B, C>(run: impl Fn(A, B, C), a: A, b: B, c: C) {
+    run(a, b, c);
 }

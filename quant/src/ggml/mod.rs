@@ -17,6 +17,7 @@ mod simple;
 mod ternary;
 
 use crate::Float;
+use crate::float::PIECE;
 
 macro_rules! blocks {
     ($($variant:ident $name:literal $weights:literal / $bytes:literal $value:ident($unpack:path), $doc:literal;)*) => {
@@ -74,11 +75,36 @@ macro_rules! blocks {
             ///
             /// If `bytes` is not whole blocks, or has another number of weights than `out`.
             pub fn decode<F: Float>(self, bytes: &[u8], out: &mut [F]) {
+                let (blocks, weights) = (bytes.len() / self.bytes(), self.weights());
+                assert!(
+                    bytes.len() % self.bytes() == 0 && blocks.checked_mul(weights) == Some(out.len()),
+                    "{} bytes of {} are not {} weights, at {weights} in {} bytes",
+                    bytes.len(),
+                    self.name(),
+                    out.len(),
+                    self.bytes()
+                );
+                F::collect(out, PIECE, &mut |first, out| {
+                    self.decode_f32(&bytes[first / weights * self.bytes()..][..out.len() / weights * self.bytes()], out);
+                });
+            }
+
+            fn decode_f32(self, bytes: &[u8], out: &mut [f32]) {
                 match self {
-                    $(Self::$variant => decode::$value::<$bytes, $weights, { $weights / 16 }, F>(self, bytes, out, $unpack),)*
+                    $(Self::$variant => blocks!(@$value $weights / $bytes $unpack, bytes, out),)*
                 }
             }
         }
+    };
+    (@scaled $weights:literal / $bytes:literal $unpack:path, $from:ident, $out:ident) => {
+        decode::scaled::<$bytes, $weights, { $weights / 16 }>($from, $out, #[inline(always)] |block, codes, scales| {
+            $unpack(block, codes, scales)
+        })
+    };
+    (@shifted $weights:literal / $bytes:literal $unpack:path, $from:ident, $out:ident) => {
+        decode::shifted::<$bytes, $weights, { $weights / 16 }>($from, $out, #[inline(always)] |block, codes, scales, shifts| {
+            $unpack(block, codes, scales, shifts)
+        })
     };
 }
 
