@@ -54,24 +54,25 @@ pub(crate) const fn per_word(bits: u32) -> usize {
 #[inline(always)]
 pub(crate) fn unpack_words(words: &[u8], bits: u32, codes: &mut [u8]) {
     match bits {
-        1 => unpack_words_of::<1, 32>(words, codes),
-        2 => unpack_words_of::<2, 16>(words, codes),
         3 => unpack_words_of::<3, 10>(words, codes),
-        4 => unpack_words_of::<4, 8>(words, codes),
         5 => unpack_words_of::<5, 6>(words, codes),
         6 => unpack_words_of::<6, 5>(words, codes),
         7 => unpack_words_of::<7, 4>(words, codes),
-        _ => unpack_words_of::<8, 4>(words, codes),
+        // Without unused bits.
+        _ => unpack_stream(&words[..(codes.len() * bits as usize).div_ceil(8)], bits, codes),
     }
 }
 
 #[inline(always)]
 fn unpack_words_of<const BITS: u32, const CODES: usize>(words: &[u8], codes: &mut [u8]) {
-    for (word, codes) in words.as_chunks().0.iter().zip(codes.chunks_mut(CODES)) {
-        let word = u32::from_le_bytes(*word);
-        for (i, code) in (0..32).step_by(BITS as usize).zip(codes) {
-            *code = low(word >> i, BITS);
-        }
+    let mut words = words.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+    let unpack = |word: u32| std::array::from_fn::<_, CODES, _>(|i| low(word >> (i * BITS as usize), BITS));
+    let (whole, rest) = codes.as_chunks_mut::<CODES>();
+    for (codes, word) in whole.iter_mut().zip(&mut words) {
+        *codes = unpack(word);
+    }
+    if let Some(word) = words.next() {
+        rest.copy_from_slice(&unpack(word)[..rest.len()]);
     }
 }
 

@@ -41,28 +41,30 @@ impl Columns<'_> {
         let mut tile = [[0; HEIGHT]; WIDTH];
         for (i, groups) in self.groups.chunks(HEIGHT).enumerate() {
             let row = i * HEIGHT;
+            let groups = Groups::new(groups);
             for first in (0..self.count).step_by(WIDTH) {
                 let columns = first..self.count.min(first + WIDTH);
-                unpack(row..row + groups.len(), columns.clone(), &mut tile);
+                unpack(row..row + groups.all.len(), columns.clone(), &mut tile);
                 for (column, codes) in columns.zip(&tile) {
-                    let out = &mut out[column * stride + row..][..groups.len()];
-                    F::collect(out, HEIGHT, &mut |_, out| self.decode_column(column, groups, codes, out));
+                    let out = &mut out[column * stride + row..][..groups.all.len()];
+                    F::collect(out, HEIGHT, &mut |_, out| self.decode_column(column, &groups, codes, out));
                 }
             }
         }
     }
 
     /// Decodes rows of a column.
-    fn decode_column(&self, column: usize, groups: &[u32], codes: &[u8], out: &mut [f32]) {
+    fn decode_column(&self, column: usize, groups: &Groups<'_>, codes: &[u8], out: &mut [f32]) {
         let Self { count, zeros, scales, .. } = *self;
         widest(
             #[inline(always)]
-            |groups: &[u32], codes: &[u8], out: &mut [f32]| {
-                for ((groups, codes), out) in groups.chunks(LANES).zip(codes.chunks(LANES)).zip(out.chunks_mut(LANES)) {
+            |groups: &Groups<'_>, codes: &[u8], out: &mut [f32]| {
+                let pieces = groups.all.chunks(LANES).zip(&groups.is_one);
+                for (((groups, &is_one), codes), out) in pieces.zip(codes.chunks(LANES)).zip(out.chunks_mut(LANES)) {
                     let index = |group: u32| group as usize * count + column;
-                    let first = index(groups[0]);
-                    if groups.iter().all(|&group| group == groups[0]) {
-                        let (zero, scale) = (i16::from(zeros[first]), scales[first]);
+                    if is_one {
+                        let index = index(groups[0]);
+                        let (zero, scale) = (i16::from(zeros[index]), scales[index]);
                         for (&code, out) in codes.iter().zip(out) {
                             *out = f32::from(i16::from(code) - zero) * scale;
                         }
@@ -92,5 +94,22 @@ impl Columns<'_> {
     }
 }
 
-/// Rows whose groups are compared at once: the smallest groups in use.
+/// The groups of up to [`HEIGHT`] rows.
+struct Groups<'a> {
+    all: &'a [u32],
+    /// Whether the next [`LANES`] rows have the same group.
+    is_one: [bool; HEIGHT / LANES],
+}
+
+/// Rows that may have the same group: the smallest groups in use.
 const LANES: usize = 32;
+
+impl<'a> Groups<'a> {
+    fn new(all: &'a [u32]) -> Self {
+        let mut is_one = [false; HEIGHT / LANES];
+        for (groups, is_one) in all.chunks(LANES).zip(&mut is_one) {
+            *is_one = groups.iter().all(|group| group == &groups[0]);
+        }
+        Self { all, is_one }
+    }
+}

@@ -1,5 +1,5 @@
 /// Width and height of a tile.
-const TILE: usize = 16;
+const TILE: usize = 8;
 
 /// Transposes rows of `columns` numbers. Rows of the result are `stride` apart.
 ///
@@ -26,11 +26,33 @@ pub fn transpose<T: Copy>(numbers: &[T], columns: usize, out: &mut [T], stride: 
     assert!(needed <= out.len(), "{columns} rows of {rows} numbers, {stride} apart, are not in {}", out.len());
     for row in (0..rows).step_by(TILE) {
         for column in (0..columns).step_by(TILE) {
-            for i in column..columns.min(column + TILE) {
-                for j in row..rows.min(row + TILE) {
+            let (height, width) = (TILE.min(rows - row), TILE.min(columns - column));
+            if (height, width) == (TILE, TILE) {
+                // Loops of known length are faster.
+                transpose_tile::<T, TILE>(
+                    &numbers[row * columns + column..],
+                    columns,
+                    &mut out[column * stride + row..],
+                    stride,
+                );
+                continue;
+            }
+            for i in column..column + width {
+                for j in row..row + height {
                     out[i * stride + j] = numbers[j * columns + i];
                 }
             }
+        }
+    }
+}
+
+#[inline(always)]
+fn transpose_tile<T: Copy, const TILE: usize>(numbers: &[T], columns: usize, out: &mut [T], stride: usize) {
+    let rows: [&[T; TILE]; TILE] = std::array::from_fn(|i| numbers[i * columns..].first_chunk().expect("a tile"));
+    for i in 0..TILE {
+        let out: &mut [T; TILE] = out[i * stride..].first_chunk_mut().expect("a tile");
+        for (out, row) in out.iter_mut().zip(rows) {
+            *out = row[i];
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Points of 8 weights, with signs: IQ2_XXS, IQ2_XS and IQ2_S.
 
-use super::{field, grids, number, scale};
+use super::{field, grids, masks, number, scale};
 
 /// ```text
 /// d: f16 | (points: u8[4], signs: u7[4], scale: u4)[8]
@@ -77,23 +77,7 @@ pub(super) fn even_signs(signs: u32) -> u8 {
 /// Negates the numbers of a point whose bits are 1, all at once. None of them is 0.
 #[inline(always)]
 pub(super) fn signed(point: [i8; 8], signs: u8) -> [i8; 8] {
-    /// A byte of ones for each bit of 1.
-    static MASKS: [u64; 256] = {
-        let mut masks = [0; 256];
-        let mut signs = 0;
-        while signs < masks.len() {
-            let mut i = 0;
-            while i < 8 {
-                masks[signs] |= (0xff * (signs as u64 >> i & 1)) << (8 * i);
-                i += 1;
-            }
-            signs += 1;
-        }
-        masks
-    };
-    let mask = MASKS[usize::from(signs)];
-    let point = u64::from_le_bytes(point.map(i8::cast_unsigned));
+    let mask = masks::mask(signs);
     // No byte carries into the next, as it would for 0.
-    let negated = (point ^ mask) + (mask & 0x0101_0101_0101_0101);
-    negated.to_le_bytes().map(u8::cast_signed)
+    masks::codes((masks::word(point) ^ mask) + (mask & masks::repeat(1)))
 }

@@ -61,7 +61,7 @@ pub(super) fn mxfp4(block: &[u8; 17], codes: &mut [i8; 32], scales: &mut [f32; 2
     // Half of 2^(e - 127). ggml knows no NaN here.
     let e = u32::from(block[0]);
     *scales = [f32::from_bits(if e < 2 { 0x20_0000 << e } else { (e - 1) << 23 }); 2];
-    halves(field(block, 1), codes);
+    halves(field(block, 1), 0, codes);
     twice_e2m1(codes);
 }
 

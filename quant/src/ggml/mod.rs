@@ -13,6 +13,7 @@ mod iq2;
 mod iq3;
 mod iq4;
 mod k;
+mod masks;
 mod simple;
 mod ternary;
 

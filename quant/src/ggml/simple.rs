@@ -1,6 +1,6 @@
 //! Blocks with one scale: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q1_0 and Q2_0.
 
-use super::{field, scale};
+use super::{field, masks, scale};
 
 /// ```text
 /// d: f16 | codes: u4[32]
@@ -10,8 +10,7 @@ use super::{field, scale};
 #[inline(always)]
 pub(super) fn q4_0(block: &[u8; 18], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
-    halves(field(block, 2), codes);
-    subtract(codes, 8);
+    halves(field(block, 2), 8, codes);
 }
 
 /// ```text
@@ -21,7 +20,7 @@ pub(super) fn q4_0(block: &[u8; 18], codes: &mut [i8; 32], scales: &mut [f32; 2]
 pub(super) fn q4_1(block: &[u8; 20], codes: &mut [i8; 32], scales: &mut [f32; 2], shifts: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
     *shifts = [scale(block, 2); 2];
-    halves(field(block, 4), codes);
+    halves(field(block, 4), 0, codes);
 }
 
 /// ```text
@@ -30,9 +29,8 @@ pub(super) fn q4_1(block: &[u8; 20], codes: &mut [i8; 32], scales: &mut [f32; 2]
 #[inline(always)]
 pub(super) fn q5_0(block: &[u8; 22], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
-    halves(field(block, 6), codes);
+    halves(field(block, 6), 16, codes);
     add_highest_bits(field(block, 2), codes);
-    subtract(codes, 16);
 }
 
 /// ```text
@@ -42,7 +40,7 @@ pub(super) fn q5_0(block: &[u8; 22], codes: &mut [i8; 32], scales: &mut [f32; 2]
 pub(super) fn q5_1(block: &[u8; 24], codes: &mut [i8; 32], scales: &mut [f32; 2], shifts: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
     *shifts = [scale(block, 2); 2];
-    halves(field(block, 8), codes);
+    halves(field(block, 8), 0, codes);
     add_highest_bits(field(block, 4), codes);
 }
 
@@ -52,7 +50,9 @@ pub(super) fn q5_1(block: &[u8; 24], codes: &mut [i8; 32], scales: &mut [f32; 2]
 #[inline(always)]
 pub(super) fn q8_0(block: &[u8; 34], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
-    *codes = field(block, 2).map(u8::cast_signed);
+    for (&byte, code) in field::<32>(block, 2).iter().zip(codes) {
+        *code = byte.cast_signed();
+    }
 }
 
 /// ```text
@@ -64,10 +64,8 @@ pub(super) fn q8_0(block: &[u8; 34], codes: &mut [i8; 32], scales: &mut [f32; 2]
 pub(super) fn q1_0(block: &[u8; 18], codes: &mut [i8; 128], scales: &mut [f32; 8]) {
     *scales = [scale(block, 0); 8];
     let bits: &[u8; 16] = field(block, 2);
-    for (&bits, codes) in bits.iter().zip(codes.as_chunks_mut::<8>().0) {
-        for (i, code) in codes.iter_mut().enumerate() {
-            *code = (bits >> i << 1 & 2).cast_signed() - 1;
-        }
+    for (&bits, codes) in bits.iter().zip(codes.as_chunks_mut().0) {
+        *codes = masks::codes(!masks::mask(bits) | masks::repeat(1));
     }
 }
 
@@ -85,21 +83,23 @@ pub(super) fn q2_0(block: &[u8; 18], codes: &mut [i8; 64], scales: &mut [f32; 4]
     }
 }
 
-/// Writes the low bits of 16 bytes, then the high bits.
+/// Writes the low bits of 16 bytes, then the high bits, all less a number.
 #[inline(always)]
-pub(super) fn halves(bytes: &[u8; 16], codes: &mut [i8; 32]) {
+pub(super) fn halves(bytes: &[u8; 16], middle: i8, codes: &mut [i8; 32]) {
     let (low, high) = codes.split_at_mut(16);
     for ((&byte, low), high) in bytes.iter().zip(low).zip(high) {
-        *low = (byte & 0xf).cast_signed();
-        *high = (byte >> 4).cast_signed();
+        *low = (byte & 0xf).cast_signed() - middle;
+        *high = (byte >> 4).cast_signed() - middle;
     }
 }
 
+/// Adds 16 to the codes whose bits are 1.
 #[inline(always)]
 fn add_highest_bits(bits: &[u8; 4], codes: &mut [i8; 32]) {
     for (&bits, codes) in bits.iter().zip(codes.as_chunks_mut::<8>().0) {
-        for (i, code) in codes.iter_mut().enumerate() {
-            *code |= (bits >> i << 4 & 0x10).cast_signed();
+        let added = masks::codes(masks::mask(bits) & masks::repeat(16));
+        for (code, added) in codes.iter_mut().zip(added) {
+            *code += added;
         }
     }
 }
