@@ -17,9 +17,10 @@ const ROUNDS: usize = 30;
 fn main() {
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     println!("{:24}{:>8}{:>8}{:>8}   GB/s of output", "", "f32", "bf16", "f16");
-    let bytes = vec![1; 4 * WEIGHTS];
-    let mut copy = bytes.clone();
-    let speed = measure(copy.len(), || black_box(&mut copy).copy_from_slice(black_box(&bytes)));
+    let numbers = vec![1.0_f32; WEIGHTS];
+    let mut copy = vec![0.0_f32; WEIGHTS + 1000];
+    let copy = &mut copy[1000..];
+    let speed = measure(4 * WEIGHTS, || black_box(&mut *copy).copy_from_slice(black_box(&numbers)));
     println!("{:24}{speed:8.1}{speed:8.1}{speed:8.1}", "memcpy");
     for layout in layouts().filter(|layout| layout.name().contains(&filter)) {
         let f32 = layout.speed::<f32>();

@@ -10,7 +10,8 @@
 //!
 //! AutoAWQ: `awq/utils/packing_utils.py`, version `gemm`.
 
-use crate::columns::HEIGHT;
+use crate::columns::{HEIGHT, WIDTH, gather};
+use crate::vectors::widest;
 use crate::{Columns, Float, bits};
 
 /// Codes of a word.
@@ -47,17 +48,23 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
         columns.count,
         words.len()
     );
-    columns.decode(out, stride, |rows, places, tile| {
-        for (place, codes) in places.step_by(CODES).zip(tile.as_chunks_mut::<CODES>().0) {
-            let mut of_place = [0; HEIGHT];
-            let of_place = &mut of_place[..rows.len()];
-            for (row, word) in rows.clone().zip(&mut *of_place) {
-                *word = u32::from_le_bytes(words[row * width + place / CODES]);
-            }
+    let mut of_places = [[[0; 4]; HEIGHT]; WIDTH];
+    columns.decode(out, stride, |rows, columns, tile| {
+        let places = columns.start / CODES..columns.end / CODES;
+        gather(words, width, rows.clone(), places.clone(), &mut of_places);
+        for ((words, codes), _) in of_places.iter().zip(tile.as_chunks_mut::<CODES>().0).zip(places) {
             for (codes, shift) in codes.iter_mut().zip(SHIFTS) {
-                for (word, code) in of_place.iter().zip(codes) {
-                    *code = bits::low(word >> shift, 4);
-                }
+                widest(
+                    #[inline(always)]
+                    |words: &[[u8; 4]], codes: &mut [u8], ()| {
+                        for (word, code) in words.iter().zip(codes) {
+                            *code = bits::low(u32::from_le_bytes(*word) >> shift, 4);
+                        }
+                    },
+                    &words[..rows.len()],
+                    &mut codes[..rows.len()],
+                    (),
+                );
             }
         }
     });

@@ -16,7 +16,7 @@ pub(crate) fn decode<F: Float, P: Copy>(
     parameters: impl Fn(usize) -> P,
     value: impl Fn(u8, P) -> f32,
 ) {
-    F::collect(out, PIECE, &mut |first, out| {
+    F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
         let mut codes = [0; PIECE];
         for (i, out) in out.chunks_mut(PIECE).enumerate() {
             let first = first + i * PIECE;

@@ -28,6 +28,22 @@ pub(crate) const HEIGHT: usize = 512;
 /// The codes of a tile, each column by itself.
 pub(crate) type Tile = [[u8; HEIGHT]; WIDTH];
 
+/// The words of a tile, each column by itself.
+pub(crate) type Words = [[[u8; 4]; HEIGHT]; WIDTH];
+
+/// Copies words out of rows of `width` words.
+pub(crate) fn gather(words: &[[u8; 4]], width: usize, rows: Range<usize>, columns: Range<usize>, to: &mut Words) {
+    for (i, row) in rows.enumerate() {
+        let words = &words[row * width..][columns.clone()];
+        if let Ok(words) = <&[_; WIDTH]>::try_from(words) {
+            // The same with a known length, which is faster.
+            to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
+        } else {
+            to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
+        }
+    }
+}
+
 impl Columns<'_> {
     /// Decodes tiles: `(code - zero) * scale`. `unpack` writes the codes of rows from a column on, which is a multiple of
     /// [`WIDTH`]. Rows begin at a multiple of [`HEIGHT`].
@@ -39,6 +55,7 @@ impl Columns<'_> {
     ) {
         self.check(stride, out.len());
         let mut tile = [[0; HEIGHT]; WIDTH];
+        let mut buffer = [0.0; HEIGHT];
         for (i, groups) in self.groups.chunks(HEIGHT).enumerate() {
             let row = i * HEIGHT;
             let groups = Groups::new(groups);
@@ -47,7 +64,7 @@ impl Columns<'_> {
                 unpack(row..row + groups.all.len(), columns.clone(), &mut tile);
                 for (column, codes) in columns.zip(&tile) {
                     let out = &mut out[column * stride + row..][..groups.all.len()];
-                    F::collect(out, HEIGHT, &mut |_, out| self.decode_column(column, &groups, codes, out));
+                    F::collect(out, &mut buffer, &mut |_, out| self.decode_column(column, &groups, codes, out));
                 }
             }
         }
@@ -56,30 +73,35 @@ impl Columns<'_> {
     /// Decodes rows of a column.
     fn decode_column(&self, column: usize, groups: &Groups<'_>, codes: &[u8], out: &mut [f32]) {
         let Self { count, zeros, scales, .. } = *self;
-        widest(
-            #[inline(always)]
-            |groups: &Groups<'_>, codes: &[u8], out: &mut [f32]| {
-                let pieces = groups.all.chunks(LANES).zip(&groups.is_one);
-                for (((groups, &is_one), codes), out) in pieces.zip(codes.chunks(LANES)).zip(out.chunks_mut(LANES)) {
-                    let index = |group: u32| group as usize * count + column;
-                    if is_one {
-                        let index = index(groups[0]);
-                        let (zero, scale) = (i16::from(zeros[index]), scales[index]);
+        let index = |group: u32| group as usize * count + column;
+        let runs = groups.runs.iter().scan(0, |start, run| {
+            let range = *start..run.end;
+            *start = run.end;
+            Some((range, run.group))
+        });
+        for (run, group) in runs {
+            let (groups, codes, out) = (&groups.all[run.clone()], &codes[run.clone()], &mut out[run]);
+            if let Some(group) = group {
+                let index = index(group);
+                let (zero, scale) = (i16::from(zeros[index]), scales[index]);
+                widest(
+                    #[inline(always)]
+                    |codes: &[u8], out: &mut [f32], ()| {
                         for (&code, out) in codes.iter().zip(out) {
                             *out = f32::from(i16::from(code) - zero) * scale;
                         }
-                    } else {
-                        for ((&group, &code), out) in groups.iter().zip(codes).zip(out) {
-                            let index = index(group);
-                            *out = f32::from(i16::from(code) - i16::from(zeros[index])) * scales[index];
-                        }
-                    }
+                    },
+                    codes,
+                    out,
+                    (),
+                );
+            } else {
+                for ((&group, &code), out) in groups.iter().zip(codes).zip(out) {
+                    let index = index(group);
+                    *out = f32::from(i16::from(code) - i16::from(zeros[index])) * scales[index];
                 }
-            },
-            groups,
-            codes,
-            out,
-        );
+            }
+        }
     }
 
     /// Panics unless the lengths match, also that of rows of `stride` weights.
@@ -94,22 +116,32 @@ impl Columns<'_> {
     }
 }
 
-/// The groups of up to [`HEIGHT`] rows.
+/// The groups of rows.
 struct Groups<'a> {
     all: &'a [u32],
-    /// Whether the next [`LANES`] rows have the same group.
-    is_one: [bool; HEIGHT / LANES],
+    runs: Vec<Run>,
 }
 
-/// Rows that may have the same group: the smallest groups in use.
-const LANES: usize = 32;
+struct Run {
+    end: usize,
+    /// The group of all rows. `None` if they have several.
+    group: Option<u32>,
+}
 
 impl<'a> Groups<'a> {
+    /// Finds runs of rows that have a group, or several, after each other.
     fn new(all: &'a [u32]) -> Self {
-        let mut is_one = [false; HEIGHT / LANES];
-        for (groups, is_one) in all.chunks(LANES).zip(&mut is_one) {
-            *is_one = groups.iter().all(|group| group == &groups[0]);
+        /// Rows that are compared at once: the smallest groups in use.
+        const ROWS: usize = 32;
+        let mut runs: Vec<Run> = Vec::with_capacity(HEIGHT / ROWS);
+        for (i, groups) in all.chunks(ROWS).enumerate() {
+            let group = groups.iter().all(|group| group == &groups[0]).then_some(groups[0]);
+            let end = i * ROWS + groups.len();
+            match runs.last_mut() {
+                Some(last) if last.group == group => last.end = end,
+                _ => runs.push(Run { end, group }),
+            }
         }
-        Self { all, is_one }
+        Self { all, runs }
     }
 }

@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 
-use crate::vectors::widest;
+use crate::vectors::{narrow_f16, widest};
 
 mod sealed {
     pub trait Sealed {}
@@ -44,15 +44,14 @@ pub trait Float: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     /// If the lengths differ.
     fn widen_bytes(bytes: &[u8], out: &mut [f32]);
 
-    /// Calls a function for pieces of `f32`, from an index on, and rounds them. Pieces begin at multiples of `piece`, which is at
-    /// most [`PIECE`].
+    /// Calls a function for pieces of `f32`, from an index on, and rounds them. Pieces are as long as the buffer.
     ///
     /// Kernels write `f32` only, so that they are compiled once, and their vectors do not depend on rounding.
     #[doc(hidden)]
-    fn collect(out: &mut [Self], piece: usize, decode: &mut dyn FnMut(usize, &mut [f32])) {
-        let mut numbers = [0.0; PIECE];
+    fn collect(out: &mut [Self], buffer: &mut [f32], decode: &mut dyn FnMut(usize, &mut [f32])) {
+        let piece = buffer.len();
         for (i, out) in out.chunks_mut(piece).enumerate() {
-            let numbers = &mut numbers[..out.len()];
+            let numbers = &mut buffer[..out.len()];
             decode(i * piece, numbers);
             Self::round(numbers, out);
         }
@@ -75,7 +74,7 @@ pub trait Float: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     }
 }
 
-/// Weights that are rounded at once.
+/// Weights of a buffer.
 pub(crate) const PIECE: usize = 1024;
 
 impl Float for f32 {
@@ -98,7 +97,7 @@ impl Float for f32 {
         );
     }
 
-    fn collect(out: &mut [Self], _: usize, decode: &mut dyn FnMut(usize, &mut [f32])) {
+    fn collect(out: &mut [Self], _: &mut [f32], decode: &mut dyn FnMut(usize, &mut [f32])) {
         decode(0, out);
     }
 }
@@ -159,6 +158,12 @@ impl Float for f16 {
         let special = magnitude | 0xff << 23;
         let positive = if magnitude >= 0x1f << 23 { special } else { finite.to_bits() };
         f32::from_bits(positive | sign)
+    }
+
+    fn round(numbers: &[f32], out: &mut [Self]) {
+        if !narrow_f16(numbers, out) {
+            numbers.iter().zip(out).for_each(|(&number, out)| *out = Self::nearest(number));
+        }
     }
 
     fn widen_bytes(bytes: &[u8], out: &mut [f32]) {

@@ -15,7 +15,8 @@
 //!
 //! In version 1, a stored zero of `2^bits - 1` is a zero of 0. GPTQModel agrees, but some kernels take it for `2^bits`.
 
-use crate::columns::HEIGHT;
+use crate::columns::{HEIGHT, WIDTH, gather};
+use crate::vectors::widest;
 use crate::{Columns, Float, bits as codes};
 
 /// The `checkpoint_format` of a model, which tells how zeros are stored.
@@ -56,15 +57,19 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
         columns.count,
         words.len()
     );
-    let mut of_column = [[0; 4]; HEIGHT * 8 / 32];
+    let mut of_columns = [[[0; 4]; HEIGHT]; WIDTH];
     columns.decode(out, stride, |rows, places, tile| {
         let first = rows.start * bits as usize / 32;
-        let of_column = &mut of_column[..(rows.len() * bits as usize).div_ceil(32)];
-        for (place, codes) in places.zip(tile) {
-            for (i, word) in of_column.iter_mut().enumerate() {
-                *word = words[(first + i) * columns.count + place];
-            }
-            codes::unpack_stream(of_column.as_flattened(), bits, &mut codes[..rows.len()]);
+        let count = (rows.len() * bits as usize).div_ceil(32);
+        gather(words, columns.count, first..first + count, places.clone(), &mut of_columns);
+        for ((words, codes), _) in of_columns.iter().zip(tile).zip(places) {
+            widest(
+                #[inline(always)]
+                |words: &[[u8; 4]], codes: &mut [u8], ()| codes::unpack_stream(words.as_flattened(), bits, codes),
+                &words[..count],
+                &mut codes[..rows.len()],
+                (),
+            );
         }
     });
 }

@@ -25,7 +25,7 @@ pub(crate) fn decode_each<T: Copy, F: Float>(
 ) {
     assert_eq!(codes.len(), out.len(), "{} codes are not {} weights", codes.len(), out.len());
     check(codes.len(), group, scales.len());
-    F::collect(out, PIECE, &mut |first, out| {
+    F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
         widest(
             #[inline(always)]
             |codes: &[T], scales: &[f32], out: &mut [f32]| {

@@ -24,7 +24,7 @@ pub(crate) fn decode<F: Float>(bytes: &[u8], pairs: &Pairs, scales: &[f32], grou
     let codes = 2 * bytes.len();
     assert!(codes == out.len() || codes == out.len() + 1, "{codes} codes are not {} weights", out.len());
     groups::check(out.len(), group, scales.len());
-    F::collect(out, PIECE, &mut |first, out| {
+    F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
         look_up(&bytes[first / 2..][..out.len().div_ceil(2)], pairs, out);
         multiply(first, scales, group, out);
     });

@@ -85,7 +85,7 @@ macro_rules! blocks {
                     out.len(),
                     self.bytes()
                 );
-                F::collect(out, PIECE, &mut |first, out| {
+                F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
                     self.decode_f32(&bytes[first / weights * self.bytes()..][..out.len() / weights * self.bytes()], out);
                 });
             }

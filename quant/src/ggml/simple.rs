@@ -29,8 +29,11 @@ pub(super) fn q4_1(block: &[u8; 20], codes: &mut [i8; 32], scales: &mut [f32; 2]
 #[inline(always)]
 pub(super) fn q5_0(block: &[u8; 22], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
-    halves(field(block, 6), 16, codes);
-    add_highest_bits(field(block, 2), codes);
+    halves(field(block, 6), 0, codes);
+    for (&bits, codes) in field::<4>(block, 2).iter().zip(codes.as_chunks_mut().0) {
+        // Codes without their highest bit become negative.
+        *codes = masks::codes(masks::word(*codes) | !masks::mask(bits) & masks::repeat(0xf0));
+    }
 }
 
 /// ```text
@@ -41,7 +44,9 @@ pub(super) fn q5_1(block: &[u8; 24], codes: &mut [i8; 32], scales: &mut [f32; 2]
     *scales = [scale(block, 0); 2];
     *shifts = [scale(block, 2); 2];
     halves(field(block, 8), 0, codes);
-    add_highest_bits(field(block, 4), codes);
+    for (&bits, codes) in field::<4>(block, 4).iter().zip(codes.as_chunks_mut().0) {
+        *codes = masks::codes(masks::word(*codes) | masks::mask(bits) & masks::repeat(0x10));
+    }
 }
 
 /// ```text
@@ -90,17 +95,6 @@ pub(super) fn halves(bytes: &[u8; 16], middle: i8, codes: &mut [i8; 32]) {
     for ((&byte, low), high) in bytes.iter().zip(low).zip(high) {
         *low = (byte & 0xf).cast_signed() - middle;
         *high = (byte >> 4).cast_signed() - middle;
-    }
-}
-
-/// Adds 16 to the codes whose bits are 1.
-#[inline(always)]
-fn add_highest_bits(bits: &[u8; 4], codes: &mut [i8; 32]) {
-    for (&bits, codes) in bits.iter().zip(codes.as_chunks_mut::<8>().0) {
-        let added = masks::codes(masks::mask(bits) & masks::repeat(16));
-        for (code, added) in codes.iter_mut().zip(added) {
-            *code += added;
-        }
     }
 }
 
