@@ -8,6 +8,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
+use tensorfile_quant::packed::Packing;
 use tensorfile_quant::{Block, Columns, Float, Float4, Float8, affine, awq, codebook, gptq, int8, packed};
 
 /// Weights of a call. A row or several: 128 KiB of `f32`.
@@ -118,9 +119,9 @@ impl Layout {
                 &mut move |codes| codebook::decode(&codes[..WEIGHTS / 2], &map, absmax, 64, out)
             }
             Self::Packed(bits) => {
-                let words = 4 * WEIGHTS.div_ceil((32 / bits) as usize);
+                let words = 4 * Packing::Padded.words(WEIGHTS, bits);
                 let (zeros, scales) = (&zeros[..WEIGHTS / GROUP], &scales[..WEIGHTS / GROUP]);
-                &mut move |codes| packed::decode(&codes[..words], bits, zeros, scales, GROUP, out)
+                &mut move |codes| packed::decode(&codes[..words], bits, Packing::Padded, zeros, scales, GROUP, out)
             }
             Self::Affine(bits) => {
                 let scales = &scales[..WEIGHTS / 64];

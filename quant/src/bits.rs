@@ -41,8 +41,8 @@ pub(crate) fn decode<F: Float, P: Copy>(
 }
 
 /// Panics unless codes of so many bits can be unpacked.
-pub(crate) fn check(bits: u32) {
-    assert!((1..=8).contains(&bits), "codes have 1 to 8 bits, not {bits}");
+pub(crate) const fn check(bits: u32) {
+    assert!(1 <= bits && bits <= 8, "codes have 1 to 8 bits");
 }
 
 /// Returns the number of codes of a word if none crosses words.
@@ -113,11 +113,11 @@ fn spread<const BITS: usize>(bytes: &[u8; BITS]) -> [u8; 8] {
     let mut word = [0; 8];
     word[..BITS].copy_from_slice(bytes);
     let mut word = u64::from_le_bytes(word);
-    // A mask has ones for all codes that stay together.
-    let mask = |codes: usize| u64::MAX / ((1 << (8 * codes)) - 1) * ((1 << (BITS * codes)) - 1);
-    word = (word | word << ((8 - BITS) * 4)) & mask(4);
-    word = (word | word << ((8 - BITS) * 2)) & mask(2);
-    word = (word | word << (8 - BITS)) & mask(1);
+    for (codes, every) in [(4, 1), (2, 0x1_0000_0001), (1, 0x1_0001_0001_0001)] {
+        // The lower half of each part stays.
+        let lower = ((1 << (BITS * codes)) - 1) * every;
+        word = word & lower | word << ((8 - BITS) * codes) & lower << (8 * codes);
+    }
     word.to_le_bytes()
 }
 

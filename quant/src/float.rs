@@ -93,7 +93,7 @@ impl Float for f32 {
             bytes,
             out,
             #[inline(always)]
-            |bytes| Self::from_le_bytes(bytes),
+            |bytes| Self::from_bits(u32::from_le_bytes(bytes)),
         );
     }
 

@@ -6,16 +6,17 @@ use std::path::Path;
 
 use half::{bf16, f16};
 use tensorfile_quant::gptq::Version;
+use tensorfile_quant::packed::Packing;
 use tensorfile_quant::{Columns, Float, Float4, Float8, affine, awq, codebook, float4, float32, gptq, int8, packed};
 
 use crate::support::{Tensor, Tensors, block, read_folder, read_safetensors};
 
 /// The parts of the quantized weight of a case, by what follows the name of its layer.
-struct Parts(Tensors);
+pub struct Parts(Tensors);
 
 impl Parts {
-    fn read(folder: &Path, layer: &str) -> Self {
-        let tensors = read_folder(folder).into_iter();
+    pub fn new(tensors: Tensors, layer: &str) -> Self {
+        let tensors = tensors.into_iter();
         Self(tensors.filter_map(|(name, tensor)| Some((name.strip_prefix(layer)?.to_owned(), tensor))).collect())
     }
 
@@ -29,7 +30,7 @@ impl Parts {
 }
 
 /// Decodes the weight of a case.
-fn decode<F: Float>(case: &str, parts: &Parts, out: &mut [F]) {
+pub fn decode<F: Float>(case: &str, parts: &Parts, out: &mut [F]) {
     match case {
         "fp8-block" | "fp8-block-shards" => fp8_blocks(parts.get(".weight"), &parts.floats(".weight_scale_inv"), out),
         "deepseek-v4-fp8" => fp8_blocks(parts.get(".weight"), &parts.floats(".scale"), out),
@@ -95,15 +96,23 @@ fn decode<F: Float>(case: &str, parts: &Parts, out: &mut [F]) {
         "ct-int8" => int8::decode(&parts.get(".weight").bytes, &parts.floats(".weight_scale"), 48, out),
         "ct-int4-group" => {
             let scales = parts.floats(".weight_scale");
-            packed::decode(&parts.get(".weight_packed").bytes, 4, &vec![8; scales.len()], &scales, 32, out);
+            packed::decode(
+                &parts.get(".weight_packed").bytes,
+                4,
+                Packing::Padded,
+                &vec![8; scales.len()],
+                &scales,
+                32,
+                out,
+            );
         }
         "ct-int4-zero" => {
             let (scales, stored) = (parts.floats(".weight_scale"), parts.get(".weight_zero_point"));
             let mut zeros = vec![0; scales.len()];
             for (row, zeros) in zeros.chunks_mut(2).enumerate() {
-                packed::unpack_across(&stored.bytes[row / 8 * 8..][..8], 4, row % 8, zeros);
+                packed::unpack_row(&stored.bytes, 4, Packing::Padded, row, zeros);
             }
-            packed::decode(&parts.get(".weight_packed").bytes, 4, &zeros, &scales, 64, out);
+            packed::decode(&parts.get(".weight_packed").bytes, 4, Packing::Padded, &zeros, &scales, 64, out);
         }
         "mlx-4bit-f32" => decode_affine(parts, 4, 64, out),
         "mlx-4bit-bf16" => decode_affine(parts, 4, 32, out),
@@ -186,7 +195,7 @@ fn files_of_other_programs_have_the_weights_that_they_load() {
             continue;
         }
         let (name, expected) = read_safetensors(&path).pop_first().expect("a weight");
-        let parts = Parts::read(&folder.join(case), name.strip_suffix(".weight").unwrap_or(&name));
+        let parts = Parts::new(read_folder(&folder.join(case)), name.strip_suffix(".weight").unwrap_or(&name));
         check::<f32>(case, &parts, &expected.floats(), |number| number.to_bits());
         check::<bf16>(case, &parts, &expected.floats(), |number| number.to_bits().into());
         check::<f16>(case, &parts, &expected.floats(), |number| number.to_bits().into());

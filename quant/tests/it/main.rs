@@ -1,4 +1,7 @@
-//! Tests with files that other programs and scripts made, and properties of all kernels.
+//! Tests with files that other programs made, and of all kernels against plain loops.
 
 mod cases;
+mod fixtures;
+mod pieces;
+mod plain;
 mod support;

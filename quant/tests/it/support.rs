@@ -151,3 +151,33 @@ impl Reader<'_> {
         String::from_utf8(string.to_vec()).expect("a name")
     }
 }
+
+/// Random bytes and scales, the same in each run.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next().to_be_bytes()[0]).collect()
+    }
+
+    /// Returns numbers of weights, and now and then any number: subnormal, huge, infinite or NaN.
+    pub fn scales(&mut self, count: usize) -> Vec<f32> {
+        let scale = |random: &mut Self| {
+            let [.., a, b, c, d, kind] = random.next().to_le_bytes();
+            let any = f32::from_le_bytes([a, b, c, d]);
+            if kind < 16 { any } else { f32::from_bits(any.to_bits() & 0x8fff_ffff | 0x3800_0000) }
+        };
+        (0..count).map(|_| scale(self)).collect()
+    }
+}
