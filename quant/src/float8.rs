@@ -121,25 +121,28 @@ impl Float8 {
     }
 }
 
+// Comparisons are of floats: rustc makes those of codes in bytes, and widens their masks.
+
 /// Returns the number of a code without its sign, as if no code were special.
 #[inline(always)]
 fn magnitude<const MANTISSA_BITS: u32, const BIAS: u32>(code: u8) -> f32 {
-    let bits = u32::from(code & 0x7f) << (23 - MANTISSA_BITS);
-    let smallest = (128 - BIAS) << 23;
-    // With the implied one of the smallest normal number, which is taken away again.
-    let subnormal = f32::from_bits(bits + smallest) - f32::from_bits(smallest);
-    let normal = f32::from_bits(bits + smallest - (1 << 23));
-    if bits < 1 << 23 { subnormal } else { normal }
+    let bits = (i32::from(code.cast_signed()) << (23 - MANTISSA_BITS)).cast_unsigned() & (0x7f << (23 - MANTISSA_BITS));
+    let normal = f32::from_bits(bits + ((127 - BIAS) << 23));
+    // Subnormal numbers have no implied one, and twice the step. This is the smaller number only there.
+    let subnormal = normal + normal - f32::from_bits((128 - BIAS) << 23);
+    if subnormal < normal { subnormal } else { normal }
 }
 
 #[inline(always)]
 fn with_sign(number: f32, code: u8) -> f32 {
-    f32::from_bits(number.to_bits() | u32::from(code & 0x80) << 24)
+    let sign = i32::from(code.cast_signed()).cast_unsigned() & 1 << 31;
+    f32::from_bits(number.to_bits() | sign)
 }
 
 #[inline(always)]
 fn e4m3_fn(code: u8) -> f32 {
-    with_sign(if code & 0x7f == 0x7f { f32::NAN } else { magnitude::<3, 7>(code) }, code)
+    let magnitude = magnitude::<3, 7>(code);
+    with_sign(if magnitude > 448.0 { f32::NAN } else { magnitude }, code)
 }
 
 #[inline(always)]
@@ -147,17 +150,23 @@ fn e5m2(code: u8) -> f32 {
     let magnitude = magnitude::<2, 15>(code);
     // The highest exponent is that of `f32` too.
     let special = f32::from_bits(0x7f80_0000 | magnitude.to_bits());
-    with_sign(if code & 0x7f >= 0x7c { special } else { magnitude }, code)
+    with_sign(if magnitude > 57344.0 { special } else { magnitude }, code)
 }
 
 #[inline(always)]
 fn e4m3_fnuz(code: u8) -> f32 {
-    with_sign(if code == 0x80 { f32::NAN } else { magnitude::<3, 8>(code) }, code)
+    without_negative_zero(with_sign(magnitude::<3, 8>(code), code))
 }
 
 #[inline(always)]
 fn e5m2_fnuz(code: u8) -> f32 {
-    with_sign(if code == 0x80 { f32::NAN } else { magnitude::<2, 16>(code) }, code)
+    without_negative_zero(with_sign(magnitude::<2, 16>(code), code))
+}
+
+/// Returns NaN for negative zero.
+#[inline(always)]
+fn without_negative_zero(number: f32) -> f32 {
+    if number.to_bits() == 1 << 31 { f32::NAN } else { number }
 }
 
 #[inline(always)]
