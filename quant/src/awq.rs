@@ -10,8 +10,7 @@
 //!
 //! AutoAWQ: `awq/utils/packing_utils.py`, version `gemm`.
 
-use crate::columns::{HEIGHT, WIDTH, gather};
-use crate::vectors::widest;
+use crate::columns::gather;
 use crate::{Columns, Float, bits};
 
 /// Codes of a word.
@@ -48,26 +47,14 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
         columns.count,
         words.len()
     );
-    let mut of_places = [[[0; 4]; HEIGHT]; WIDTH];
-    columns.decode(out, stride, |rows, columns, tile| {
-        let places = columns.start / CODES..columns.end / CODES;
-        gather(words, width, rows.clone(), places.clone(), &mut of_places);
-        for ((words, codes), _) in of_places.iter().zip(tile.as_chunks_mut::<CODES>().0).zip(places) {
-            for (codes, shift) in codes.iter_mut().zip(SHIFTS) {
-                widest(
-                    #[inline(always)]
-                    |words: &[[u8; 4]], codes: &mut [u8], ()| {
-                        for (word, code) in words.iter().zip(codes) {
-                            *code = bits::low(u32::from_le_bytes(*word) >> shift, 4);
-                        }
-                    },
-                    &words[..rows.len()],
-                    &mut codes[..rows.len()],
-                    (),
-                );
-            }
-        }
-    });
+    columns.decode(
+        out,
+        stride,
+        |rows, columns, tile| gather(words, width, rows, columns.start / CODES..columns.end / CODES, tile),
+        |i| (i / CODES, SHIFTS[i % CODES]),
+        #[inline(always)]
+        |word, shift| (u32::from_le_bytes(word) >> shift & 0xf).cast_signed(),
+    );
 }
 
 /// Unpacks the zeros of a group.

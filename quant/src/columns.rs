@@ -25,18 +25,23 @@ pub struct Columns<'a> {
 pub(crate) const WIDTH: usize = 16;
 pub(crate) const HEIGHT: usize = 512;
 
-/// The codes of a tile, each column by itself.
-pub(crate) type Tile = [[u8; HEIGHT]; WIDTH];
-
-/// The words of a tile, each column by itself.
-pub(crate) type Words = [[[u8; 4]; HEIGHT]; WIDTH];
+/// The codes or words of a tile, each column by itself.
+pub(crate) type Tile<T> = [[T; HEIGHT]; WIDTH];
 
 /// Copies words out of rows of `width` words.
-pub(crate) fn gather(words: &[[u8; 4]], width: usize, rows: Range<usize>, columns: Range<usize>, to: &mut Words) {
+pub(crate) fn gather(
+    words: &[[u8; 4]],
+    width: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    to: &mut Tile<[u8; 4]>,
+) {
     for (i, row) in rows.enumerate() {
         let words = &words[row * width..][columns.clone()];
+        // Loops of known length are faster: whole tiles of GPTQ, and of AWQ.
         if let Ok(words) = <&[_; WIDTH]>::try_from(words) {
-            // The same with a known length, which is faster.
+            to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
+        } else if let Ok(words) = <&[_; 2]>::try_from(words) {
             to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
         } else {
             to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
@@ -45,63 +50,85 @@ pub(crate) fn gather(words: &[[u8; 4]], width: usize, rows: Range<usize>, column
 }
 
 impl Columns<'_> {
-    /// Decodes tiles: `(code - zero) * scale`. `unpack` writes the codes of rows from a column on, which is a multiple of
-    /// [`WIDTH`]. Rows begin at a multiple of [`HEIGHT`].
-    pub(crate) fn decode<F: Float>(
+    /// Decodes tiles: `(code - zero) * scale`.
+    ///
+    /// `fill` writes the codes of rows and columns. Rows begin at a multiple of [`HEIGHT`], and columns at one of [`WIDTH`].
+    /// `code` makes a code of what is written for a column, with its shift. `place` has both for a column of the tile. `code` must
+    /// be a closure with `#[inline(always)]`.
+    #[inline(always)]
+    pub(crate) fn decode<T: Copy + Default, F: Float>(
         &self,
         out: &mut [F],
         stride: usize,
-        mut unpack: impl FnMut(Range<usize>, Range<usize>, &mut Tile),
+        mut fill: impl FnMut(Range<usize>, Range<usize>, &mut Tile<T>),
+        place: impl Fn(usize) -> (usize, u32),
+        code: impl Fn(T, u32) -> i32,
     ) {
         self.check(stride, out.len());
-        let mut tile = [[0; HEIGHT]; WIDTH];
+        let mut tile = [[T::default(); HEIGHT]; WIDTH];
         let mut buffer = [0.0; HEIGHT];
         for (i, groups) in self.groups.chunks(HEIGHT).enumerate() {
             let row = i * HEIGHT;
             let groups = Groups::new(groups);
             for first in (0..self.count).step_by(WIDTH) {
                 let columns = first..self.count.min(first + WIDTH);
-                unpack(row..row + groups.all.len(), columns.clone(), &mut tile);
-                for (column, codes) in columns.zip(&tile) {
+                fill(row..row + groups.all.len(), columns.clone(), &mut tile);
+                for column in columns {
+                    let (place, shift) = place(column - first);
                     let out = &mut out[column * stride + row..][..groups.all.len()];
-                    F::collect(out, &mut buffer, &mut |_, out| self.decode_column(column, &groups, codes, out));
+                    F::collect(out, &mut buffer, &mut |_, out| {
+                        self.decode_column(
+                            column,
+                            &groups,
+                            &tile[place],
+                            out,
+                            #[inline(always)]
+                            |of_column| code(of_column, shift),
+                        );
+                    });
                 }
             }
         }
     }
 
     /// Decodes rows of a column.
-    fn decode_column(&self, column: usize, groups: &Groups<'_>, codes: &[u8], out: &mut [f32]) {
+    #[inline(always)]
+    fn decode_column<T: Copy>(
+        &self,
+        column: usize,
+        groups: &Groups<'_>,
+        codes: &[T],
+        out: &mut [f32],
+        code: impl Fn(T) -> i32,
+    ) {
         let Self { count, zeros, scales, .. } = *self;
-        let index = |group: u32| group as usize * count + column;
-        let runs = groups.runs.iter().scan(0, |start, run| {
-            let range = *start..run.end;
-            *start = run.end;
-            Some((range, run.group))
-        });
-        for (run, group) in runs {
-            let (groups, codes, out) = (&groups.all[run.clone()], &codes[run.clone()], &mut out[run]);
-            if let Some(group) = group {
-                let index = index(group);
-                let (zero, scale) = (i16::from(zeros[index]), scales[index]);
-                widest(
-                    #[inline(always)]
-                    |codes: &[u8], out: &mut [f32], ()| {
-                        for (&code, out) in codes.iter().zip(out) {
-                            *out = f32::from(i16::from(code) - zero) * scale;
+        widest(
+            #[inline(always)]
+            |groups: &Groups<'_>, codes: &[T], out: &mut [f32]| {
+                // The difference is exact.
+                let weight = |code: i32, zero: u8, scale: f32| (code - i32::from(zero)) as f32 * scale;
+                let index = |group: u32| group as usize * count + column;
+                let mut start = 0;
+                for run in &groups.runs {
+                    let range = start..run.end;
+                    start = run.end;
+                    let (groups, codes, out) = (&groups.all[range.clone()], &codes[range.clone()], &mut out[range]);
+                    if let Some(group) = run.group {
+                        let (zero, scale) = (zeros[index(group)], scales[index(group)]);
+                        for (&of_column, out) in codes.iter().zip(out) {
+                            *out = weight(code(of_column), zero, scale);
                         }
-                    },
-                    codes,
-                    out,
-                    (),
-                );
-            } else {
-                for ((&group, &code), out) in groups.iter().zip(codes).zip(out) {
-                    let index = index(group);
-                    *out = f32::from(i16::from(code) - i16::from(zeros[index])) * scales[index];
+                    } else {
+                        for ((&group, &of_column), out) in groups.iter().zip(codes).zip(out) {
+                            *out = weight(code(of_column), zeros[index(group)], scales[index(group)]);
+                        }
+                    }
                 }
-            }
-        }
+            },
+            groups,
+            codes,
+            out,
+        );
     }
 
     /// Panics unless the lengths match, also that of rows of `stride` weights.

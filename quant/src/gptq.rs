@@ -15,7 +15,9 @@
 //!
 //! In version 1, a stored zero of `2^bits - 1` is a zero of 0. GPTQModel agrees, but some kernels take it for `2^bits`.
 
-use crate::columns::{HEIGHT, WIDTH, gather};
+use std::ops::Range;
+
+use crate::columns::{HEIGHT, Tile, WIDTH, gather};
 use crate::vectors::widest;
 use crate::{Columns, Float, bits as codes};
 
@@ -58,11 +60,11 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
         words.len()
     );
     let mut of_columns = [[[0; 4]; HEIGHT]; WIDTH];
-    columns.decode(out, stride, |rows, places, tile| {
+    let fill = |rows: Range<usize>, places: Range<usize>, codes: &mut Tile<u8>| {
         let first = rows.start * bits as usize / 32;
         let count = (rows.len() * bits as usize).div_ceil(32);
         gather(words, columns.count, first..first + count, places.clone(), &mut of_columns);
-        for ((words, codes), _) in of_columns.iter().zip(tile).zip(places) {
+        for ((words, codes), _) in of_columns.iter().zip(codes).zip(places) {
             widest(
                 #[inline(always)]
                 |words: &[[u8; 4]], codes: &mut [u8], ()| codes::unpack_stream(words.as_flattened(), bits, codes),
@@ -71,7 +73,15 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
                 (),
             );
         }
-    });
+    };
+    columns.decode(
+        out,
+        stride,
+        fill,
+        |i| (i, 0),
+        #[inline(always)]
+        |code: u8, _| i32::from(code),
+    );
 }
 
 /// Unpacks the zeros of a group.
