@@ -10,7 +10,7 @@
 //!
 //! AutoAWQ: `awq/utils/packing_utils.py`, version `gemm`.
 
-use crate::columns::gather;
+use crate::columns::{WIDTH, gather};
 use crate::{Columns, Float, bits};
 
 /// Codes of a word.
@@ -50,7 +50,9 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
     columns.decode(
         out,
         stride,
-        |rows, columns, tile| gather(words, width, rows, columns.start / CODES..columns.end / CODES, tile),
+        |rows, columns, tile: &mut [_; WIDTH / CODES]| {
+            gather(words, width, rows, columns.start / CODES..columns.end / CODES, tile);
+        },
         |i| (i / CODES, SHIFTS[i % CODES]),
         #[inline(always)]
         |word, shift| (u32::from_le_bytes(word) >> shift & 0xf).cast_signed(),

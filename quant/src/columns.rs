@@ -21,27 +21,23 @@ pub struct Columns<'a> {
     pub groups: &'a [u32],
 }
 
-/// Columns and rows of a tile: a line of the cache of words, and whole words of codes.
+/// Columns of a tile: a line of the cache of words.
 pub(crate) const WIDTH: usize = 16;
-pub(crate) const HEIGHT: usize = 512;
+/// Rows of a tile: whole words of codes. They are written to one row of the result, the more at once the better.
+pub(crate) const HEIGHT: usize = 1024;
 
-/// The codes or words of a tile, each column by itself.
-pub(crate) type Tile<T> = [[T; HEIGHT]; WIDTH];
-
-/// Copies words out of rows of `width` words.
-pub(crate) fn gather(
+/// Copies words out of rows of `width` words, each column by itself.
+pub(crate) fn gather<const ROWS: usize, const COLUMNS: usize>(
     words: &[[u8; 4]],
     width: usize,
     rows: Range<usize>,
     columns: Range<usize>,
-    to: &mut Tile<[u8; 4]>,
+    to: &mut [[[u8; 4]; ROWS]; COLUMNS],
 ) {
     for (i, row) in rows.enumerate() {
         let words = &words[row * width..][columns.clone()];
-        // Loops of known length are faster: whole tiles of GPTQ, and of AWQ.
-        if let Ok(words) = <&[_; WIDTH]>::try_from(words) {
-            to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
-        } else if let Ok(words) = <&[_; 2]>::try_from(words) {
+        if let Ok(words) = <&[_; COLUMNS]>::try_from(words) {
+            // The same with a known length, which is faster.
             to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
         } else {
             to.iter_mut().zip(words).for_each(|(to, word)| to[i] = *word);
@@ -52,83 +48,50 @@ pub(crate) fn gather(
 impl Columns<'_> {
     /// Decodes tiles: `(code - zero) * scale`.
     ///
-    /// `fill` writes the codes of rows and columns. Rows begin at a multiple of [`HEIGHT`], and columns at one of [`WIDTH`].
-    /// `code` makes a code of what is written for a column, with its shift. `place` has both for a column of the tile. `code` must
-    /// be a closure with `#[inline(always)]`.
+    /// `fill` writes the codes of rows and columns, or words with codes of several columns. Rows begin at a multiple of [`HEIGHT`],
+    /// and columns at one of [`WIDTH`]. `place` has the words and the shift of a column of the tile, and `code` the code of a word.
+    /// It must be a closure with `#[inline(always)]`.
     #[inline(always)]
-    pub(crate) fn decode<T: Copy + Default, F: Float>(
+    pub(crate) fn decode<T: Copy + Default, const PLACES: usize, F: Float>(
         &self,
         out: &mut [F],
         stride: usize,
-        mut fill: impl FnMut(Range<usize>, Range<usize>, &mut Tile<T>),
+        mut fill: impl FnMut(Range<usize>, Range<usize>, &mut [[T; HEIGHT]; PLACES]),
         place: impl Fn(usize) -> (usize, u32),
         code: impl Fn(T, u32) -> i32,
     ) {
         self.check(stride, out.len());
-        let mut tile = [[T::default(); HEIGHT]; WIDTH];
+        let mut tile = [[T::default(); HEIGHT]; PLACES];
         let mut buffer = [0.0; HEIGHT];
+        let mut parameters = Vec::new();
         for (i, groups) in self.groups.chunks(HEIGHT).enumerate() {
             let row = i * HEIGHT;
             let groups = Groups::new(groups);
             for first in (0..self.count).step_by(WIDTH) {
                 let columns = first..self.count.min(first + WIDTH);
-                fill(row..row + groups.all.len(), columns.clone(), &mut tile);
+                fill(row..row + groups.of_rows.len(), columns.clone(), &mut tile);
                 for column in columns {
+                    // They lie far apart.
+                    parameters.clear();
+                    parameters.extend(groups.distinct.iter().map(|&group| {
+                        let index = group as usize * self.count + column;
+                        (i32::from(self.zeros[index]), self.scales[index])
+                    }));
                     let (place, shift) = place(column - first);
-                    let out = &mut out[column * stride + row..][..groups.all.len()];
+                    let out = &mut out[column * stride + row..][..groups.of_rows.len()];
                     F::collect(out, &mut buffer, &mut |_, out| {
-                        self.decode_column(
-                            column,
+                        decode_column(
                             &groups,
+                            &parameters,
                             &tile[place],
                             out,
                             #[inline(always)]
-                            |of_column| code(of_column, shift),
+                            |word| code(word, shift),
                         );
                     });
                 }
             }
         }
-    }
-
-    /// Decodes rows of a column.
-    #[inline(always)]
-    fn decode_column<T: Copy>(
-        &self,
-        column: usize,
-        groups: &Groups<'_>,
-        codes: &[T],
-        out: &mut [f32],
-        code: impl Fn(T) -> i32,
-    ) {
-        let Self { count, zeros, scales, .. } = *self;
-        widest(
-            #[inline(always)]
-            |groups: &Groups<'_>, codes: &[T], out: &mut [f32]| {
-                // The difference is exact.
-                let weight = |code: i32, zero: u8, scale: f32| (code - i32::from(zero)) as f32 * scale;
-                let index = |group: u32| group as usize * count + column;
-                let mut start = 0;
-                for run in &groups.runs {
-                    let range = start..run.end;
-                    start = run.end;
-                    let (groups, codes, out) = (&groups.all[range.clone()], &codes[range.clone()], &mut out[range]);
-                    if let Some(group) = run.group {
-                        let (zero, scale) = (zeros[index(group)], scales[index(group)]);
-                        for (&of_column, out) in codes.iter().zip(out) {
-                            *out = weight(code(of_column), zero, scale);
-                        }
-                    } else {
-                        for ((&group, &of_column), out) in groups.iter().zip(codes).zip(out) {
-                            *out = weight(code(of_column), zeros[index(group)], scales[index(group)]);
-                        }
-                    }
-                }
-            },
-            groups,
-            codes,
-            out,
-        );
     }
 
     /// Panics unless the lengths match, also that of rows of `stride` weights.
@@ -143,32 +106,76 @@ impl Columns<'_> {
     }
 }
 
-/// The groups of rows.
-struct Groups<'a> {
-    all: &'a [u32],
+/// Decodes rows of a column with the zeros and scales of their groups.
+#[inline(always)]
+fn decode_column<T: Copy>(
+    groups: &Groups,
+    parameters: &[(i32, f32)],
+    codes: &[T],
+    out: &mut [f32],
+    code: impl Fn(T) -> i32,
+) {
+    widest(
+        #[inline(always)]
+        |parameters: &[(i32, f32)], codes: &[T], out: &mut [f32]| {
+            // The difference is exact.
+            let weight = |code: i32, (zero, scale): (i32, f32)| (code - zero) as f32 * scale;
+            let mut start = 0;
+            for run in &groups.runs {
+                let (rows, codes, out) =
+                    (&groups.of_rows[start..run.end], &codes[start..run.end], &mut out[start..run.end]);
+                start = run.end;
+                if let Some(group) = run.group {
+                    let parameters = parameters[group];
+                    for (&word, out) in codes.iter().zip(out) {
+                        *out = weight(code(word), parameters);
+                    }
+                } else {
+                    for ((&group, &word), out) in rows.iter().zip(codes).zip(out) {
+                        *out = weight(code(word), parameters[group]);
+                    }
+                }
+            }
+        },
+        parameters,
+        codes,
+        out,
+    );
+}
+
+/// The groups of some rows.
+struct Groups {
+    distinct: Vec<u32>,
+    /// The index of each row's group among the distinct ones.
+    of_rows: Vec<usize>,
     runs: Vec<Run>,
 }
 
+/// Rows after each other.
 struct Run {
     end: usize,
-    /// The group of all rows. `None` if they have several.
-    group: Option<u32>,
+    /// The group of all, as in [`Groups::of_rows`]. `None` if they have several.
+    group: Option<usize>,
 }
 
-impl<'a> Groups<'a> {
-    /// Finds runs of rows that have a group, or several, after each other.
-    fn new(all: &'a [u32]) -> Self {
+impl Groups {
+    fn new(groups: &[u32]) -> Self {
         /// Rows that are compared at once: the smallest groups in use.
         const ROWS: usize = 32;
-        let mut runs: Vec<Run> = Vec::with_capacity(HEIGHT / ROWS);
-        for (i, groups) in all.chunks(ROWS).enumerate() {
-            let group = groups.iter().all(|group| group == &groups[0]).then_some(groups[0]);
-            let end = i * ROWS + groups.len();
+        let mut distinct = groups.to_vec();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let index = |group: &u32| distinct.binary_search(group).expect("the group of a row");
+        let of_rows: Vec<_> = groups.iter().map(index).collect();
+        let mut runs: Vec<Run> = Vec::new();
+        for (i, rows) in of_rows.chunks(ROWS).enumerate() {
+            let group = rows.iter().all(|group| group == &rows[0]).then_some(rows[0]);
+            let end = i * ROWS + rows.len();
             match runs.last_mut() {
                 Some(last) if last.group == group => last.end = end,
                 _ => runs.push(Run { end, group }),
             }
         }
-        Self { all, runs }
+        Self { distinct, of_rows, runs }
     }
 }

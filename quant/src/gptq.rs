@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use crate::columns::{HEIGHT, Tile, WIDTH, gather};
+use crate::columns::{HEIGHT, WIDTH, gather};
 use crate::vectors::widest;
 use crate::{Columns, Float, bits as codes};
 
@@ -59,8 +59,8 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
         columns.count,
         words.len()
     );
-    let mut of_columns = [[[0; 4]; HEIGHT]; WIDTH];
-    let fill = |rows: Range<usize>, places: Range<usize>, codes: &mut Tile<u8>| {
+    let mut of_columns = [[[0; 4]; HEIGHT * 8 / 32]; WIDTH];
+    let fill = |rows: Range<usize>, places: Range<usize>, codes: &mut [[u8; HEIGHT]; WIDTH]| {
         let first = rows.start * bits as usize / 32;
         let count = (rows.len() * bits as usize).div_ceil(32);
         gather(words, columns.count, first..first + count, places.clone(), &mut of_columns);
