@@ -13,15 +13,15 @@
 use crate::columns::{WIDTH, gather};
 use crate::{Columns, Float, bits};
 
-/// Codes of a word.
+/// Codes in a word.
 const CODES: usize = 8;
 
-/// The shift of each column's code.
+/// The shift of the code of each column.
 const SHIFTS: [u32; CODES] = [0, 16, 4, 20, 8, 24, 12, 28];
 
 /// Decodes columns of weights to rows, `stride` apart: `(code - zero) * scale`.
 ///
-/// `words` has the words of a row of codes, and then the next rows.
+/// `words` has the words of the first row, then those of the second row, and so on.
 ///
 /// ```
 /// use tensorfile_quant::{Columns, awq};
@@ -71,8 +71,8 @@ pub fn decode<F: Float>(words: &[u8], columns: &Columns<'_>, out: &mut [F], stri
 ///
 /// If the lengths of `words` and `out` do not match.
 pub fn unpack_zeros(words: &[u8], out: &mut [u8]) {
-    assert_eq!(2 * words.len(), out.len(), "{} bytes are not {} zeros of 4 bits", words.len(), out.len());
-    assert_eq!(words.len() % 4, 0, "{} bytes are not words of 4 bytes", words.len());
+    assert!(2 * words.len() == out.len(), "{} bytes are not {} zeros of 4 bits", words.len(), out.len());
+    assert!(words.len().is_multiple_of(4), "{} bytes are not words of 4 bytes", words.len());
     unpack(words.as_chunks::<4>().0, out);
 }
 

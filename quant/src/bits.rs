@@ -3,11 +3,11 @@
 use crate::vectors::widest;
 use crate::{Float, groups};
 
-/// Codes unpacked at once: whole words of 1 to 8 bits, with or without unused bits.
+/// Codes that are unpacked at once. A piece ends with a word, for any number of bits and with or without unused bits.
 const PIECE: usize = 960;
 
-/// Decodes codes. `unpack` writes those from an index on, which is a multiple of [`PIECE`]; `value` gets a code and the parameters of
-/// its group. Both, and `parameters`, must be closures with `#[inline(always)]`.
+/// Decodes codes. `unpack` writes codes from an index on, a multiple of [`PIECE`]. `value` decodes a code with the parameters of its
+/// group. It must be a closure with `#[inline(always)]`, and so must `parameters`.
 #[inline(always)]
 pub(crate) fn decode<F: Float, P: Copy>(
     group: usize,
@@ -40,7 +40,7 @@ pub(crate) fn decode<F: Float, P: Copy>(
     });
 }
 
-/// Panics unless codes of so many bits can be unpacked.
+/// Panics unless the number of bits is 1 to 8.
 pub(crate) const fn check(bits: u32) {
     assert!(1 <= bits && bits <= 8, "codes have 1 to 8 bits");
 }
@@ -91,7 +91,7 @@ pub(crate) fn unpack_stream(bytes: &[u8], bits: u32, codes: &mut [u8]) {
     }
 }
 
-/// Eight codes take `BITS` bytes.
+/// Unpacks eight codes at a time, which take `BITS` bytes.
 #[inline(always)]
 fn unpack_stream_of<const BITS: usize>(bytes: &[u8], codes: &mut [u8]) {
     let (whole, rest) = bytes.as_chunks::<BITS>();
@@ -107,7 +107,8 @@ fn unpack_stream_of<const BITS: usize>(bytes: &[u8], codes: &mut [u8]) {
     }
 }
 
-/// Returns 8 codes of `BITS` bits. Halves of the bits are moved apart, then halves of these, and again.
+/// Returns 8 codes of `BITS` bits. The upper four codes are moved up to the upper half, then the upper two of each half, then
+/// every other one. Vectors can do this; a table or a shift for each code is slower.
 #[inline(always)]
 fn spread<const BITS: usize>(bytes: &[u8; BITS]) -> [u8; 8] {
     let mut word = [0; 8];
@@ -134,10 +135,10 @@ pub(crate) const fn mask(bits: u32) -> u8 {
     ((1 << bits) - 1_u32) as u8
 }
 
-/// Panics unless bytes have so many codes, without unused bits between them.
+/// Panics unless the bytes are those of a number of codes, without unused bits between them.
 pub(crate) fn check_stream(bytes: &[u8], bits: u32, codes: usize) {
     check(bits);
     // Eight codes at a time, as a product of all of them might overflow.
     let expected = codes / 8 * bits as usize + (codes % 8 * bits as usize).div_ceil(8);
-    assert_eq!(bytes.len(), expected, "{codes} codes of {bits} bits are in {expected} bytes, not {}", bytes.len());
+    assert!(bytes.len() == expected, "{codes} codes of {bits} bits are in {expected} bytes, not {}", bytes.len());
 }

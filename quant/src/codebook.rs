@@ -21,7 +21,7 @@ use crate::{Float, groups};
 ///
 /// # Panics
 ///
-/// If the lengths of `codes`, `absmax` and `out` do not match, or a block begins inside of a byte.
+/// If the lengths of `codes`, `absmax` and `out` do not match.
 pub fn decode<F: Float>(codes: &[u8], map: &[f32; 16], absmax: &[f32], block: usize, out: &mut [F]) {
     pairs::decode(codes, &pairs(map, true), absmax, block, out);
 }

@@ -7,7 +7,7 @@ use crate::vectors::widest;
 
 /// The zeros and scales of columns of weights, as GPTQ and AWQ store them.
 ///
-/// Any columns of a tensor can be decoded, with the zeros and scales of these columns, and any rows, with their groups.
+/// These may be a tile of a tensor: some of its columns with their zeros and scales, and some of its rows with their groups.
 #[derive(Debug, Clone, Copy)]
 pub struct Columns<'a> {
     /// The number of columns, which are rows of the decoded weights.
@@ -23,7 +23,7 @@ pub struct Columns<'a> {
 
 /// Columns of a tile: a line of the cache of words.
 pub(crate) const WIDTH: usize = 16;
-/// Rows of a tile: whole words of codes. They are written to one row of the result, the more at once the better.
+/// Rows of a tile. Their codes end with a word. Each column is written to one row of the result, so longer runs are faster.
 pub(crate) const HEIGHT: usize = 1024;
 
 /// Copies words out of rows of `width` words, each column by itself.
@@ -48,9 +48,9 @@ pub(crate) fn gather<const ROWS: usize, const COLUMNS: usize>(
 impl Columns<'_> {
     /// Decodes tiles: `(code - zero) * scale`.
     ///
-    /// `fill` writes the codes of rows and columns, or words with codes of several columns. Rows begin at a multiple of [`HEIGHT`],
-    /// and columns at one of [`WIDTH`]. `place` has the words and the shift of a column of the tile, and `code` the code of a word.
-    /// It must be a closure with `#[inline(always)]`.
+    /// `fill` writes the codes of some rows and columns to a tile, or words with the codes of several columns. Its rows begin at a
+    /// multiple of [`HEIGHT`], and its columns at a multiple of [`WIDTH`]. `place` returns the index and the shift of a column in the
+    /// tile. `code` returns the code in a word; it must be a closure with `#[inline(always)]`.
     #[inline(always)]
     pub(crate) fn decode<T: Copy + Default, const PLACES: usize, F: Float>(
         &self,
@@ -71,7 +71,7 @@ impl Columns<'_> {
                 let columns = first..self.count.min(first + WIDTH);
                 fill(row..row + groups.of_rows.len(), columns.clone(), &mut tile);
                 for column in columns {
-                    // They lie far apart.
+                    // Collected once, as they lie far apart.
                     parameters.clear();
                     parameters.extend(groups.distinct.iter().map(|&group| {
                         let index = group as usize * self.count + column;
@@ -97,7 +97,7 @@ impl Columns<'_> {
     /// Panics unless the lengths match, also that of rows of `stride` weights.
     fn check(&self, stride: usize, out: usize) {
         let Self { count, zeros, scales, groups } = *self;
-        assert_eq!(zeros.len(), scales.len(), "{} zeros are not {} scales", zeros.len(), scales.len());
+        assert!(zeros.len() == scales.len(), "{} zeros are not {} scales", zeros.len(), scales.len());
         let values = groups.iter().max().map_or(0, |&last| (last as usize + 1).saturating_mul(count));
         assert!(values <= scales.len(), "groups of {count} columns have {values} scales, not {}", scales.len());
         assert!(groups.len() <= stride || count <= 1, "rows of {} weights are not {stride} apart", groups.len());
@@ -151,10 +151,10 @@ struct Groups {
     runs: Vec<Run>,
 }
 
-/// Rows after each other.
+/// Consecutive rows.
 struct Run {
     end: usize,
-    /// The group of all, as in [`Groups::of_rows`]. `None` if they have several.
+    /// The group of all rows, as in [`Groups::of_rows`]. `None` if there are several.
     group: Option<usize>,
 }
 

@@ -44,9 +44,10 @@ pub trait Float: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     /// If the lengths differ.
     fn widen_bytes(bytes: &[u8], out: &mut [f32]);
 
-    /// Calls a function for pieces of `f32`, from an index on, and rounds them. Pieces are as long as the buffer.
+    /// Calls a function for each piece with the index of its first weight, and rounds the `f32` it writes. Pieces are as long as the
+    /// buffer.
     ///
-    /// Kernels write `f32` only, so that they are compiled once, and their vectors do not depend on rounding.
+    /// Kernels write only `f32`: they are compiled once, and rustc does not vectorize most of them together with rounding.
     #[doc(hidden)]
     fn collect(out: &mut [Self], buffer: &mut [f32], decode: &mut dyn FnMut(usize, &mut [f32])) {
         let piece = buffer.len();
@@ -74,7 +75,7 @@ pub trait Float: sealed::Sealed + Copy + Default + Send + Sync + 'static {
     }
 }
 
-/// Weights of a buffer.
+/// Weights in a buffer.
 pub(crate) const PIECE: usize = 1024;
 
 impl Float for f32 {
@@ -132,8 +133,9 @@ impl Float for f16 {
     #[inline(always)]
     fn nearest(number: f32) -> Self {
         const INFINITY: u32 = 0x7c00;
-        /// The smallest normal `f16`, and the first number beyond the exponents of `f16`.
+        /// The smallest normal `f16`.
         const NORMAL: u32 = 113 << 23;
+        /// The smallest power of two beyond `f16`.
         const BEYOND: u32 = 143 << 23;
         let bits = number.to_bits();
         let sign = bits >> 31 << 15;

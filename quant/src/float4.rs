@@ -44,7 +44,7 @@ impl Float4 {
     ///
     /// # Panics
     ///
-    /// If the lengths of `codes`, `scales` and `out` do not match, or a group begins inside of a byte.
+    /// If the lengths of `codes`, `scales` and `out` do not match.
     pub fn decode<F: Float>(self, codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
         static OCP_PAIRS: Pairs = pairs(&OCP, false);
         static MODEL_OPT_PAIRS: Pairs = pairs(&MODEL_OPT, false);

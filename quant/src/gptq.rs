@@ -21,10 +21,10 @@ use crate::columns::{HEIGHT, WIDTH, gather};
 use crate::vectors::widest;
 use crate::{Columns, Float, bits as codes};
 
-/// The `checkpoint_format` of a model, which tells how zeros are stored.
+/// The `checkpoint_format` of a model. Versions store zeros differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
-    /// `gptq`, and models without a format: zeros less 1, modulo `2^bits`.
+    /// `gptq`, and models without a format: zeros minus 1, modulo `2^bits`.
     V1,
     /// `gptq_v2`: zeros as they are.
     V2,
@@ -32,7 +32,8 @@ pub enum Version {
 
 /// Decodes columns of weights to rows, `stride` apart: `(code - zero) * scale`.
 ///
-/// `words` has a word of each column, and then the next words. Rows begin at a multiple of 32 codes, or of `32 / bits`.
+/// `words` has the first word of each column, then the second word of each, and so on. A tile begins with a row whose codes begin
+/// a word: a multiple of 32 rows for 3 bits, else of `32 / bits`.
 ///
 /// ```
 /// use tensorfile_quant::{Columns, gptq};
@@ -100,7 +101,7 @@ pub fn decode<F: Float>(words: &[u8], bits: u32, columns: &Columns<'_>, out: &mu
 pub fn unpack_zeros(words: &[u8], bits: u32, version: Version, out: &mut [u8]) {
     check(bits);
     let needed = (out.len() * bits as usize).div_ceil(32) * 4;
-    assert_eq!(words.len(), needed, "{} zeros of {bits} bits are in {needed} bytes, not {}", out.len(), words.len());
+    assert!(words.len() == needed, "{} zeros of {bits} bits are in {needed} bytes, not {}", out.len(), words.len());
     codes::unpack_stream(words, bits, out);
     if version == Version::V1 {
         for zero in out {

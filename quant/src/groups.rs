@@ -1,4 +1,4 @@
-//! Runs of codes that share a scale.
+//! Groups of codes that share a scale.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use crate::vectors::widest;
 
 /// Panics unless each group of codes has a value.
 pub(crate) fn check(codes: usize, group: usize, values: usize) {
-    assert_ne!(group, 0, "groups have at least one code");
+    assert!(group != 0, "groups have at least one code");
     let groups = codes.div_ceil(group);
     assert!(values == groups || codes == 0, "{codes} codes in groups of {group} have {groups} scales, not {values}");
 }
 
-/// Decodes codes of one byte, or numbers. `value` gets a code, and the scale of its group. It must be a closure with
-/// `#[inline(always)]`, as in all functions here.
+/// Decodes codes that do not share bytes. `value` decodes a code with the scale of its group. It must be a closure with
+/// `#[inline(always)]`.
 #[inline(always)]
 pub(crate) fn decode_each<T: Copy, F: Float>(
     codes: &[T],
@@ -23,7 +23,7 @@ pub(crate) fn decode_each<T: Copy, F: Float>(
     out: &mut [F],
     value: impl Fn(T, f32) -> f32,
 ) {
-    assert_eq!(codes.len(), out.len(), "{} codes are not {} weights", codes.len(), out.len());
+    assert!(codes.len() == out.len(), "{} codes are not {} weights", codes.len(), out.len());
     check(codes.len(), group, scales.len());
     F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
         widest(
@@ -43,8 +43,8 @@ pub(crate) fn decode_each<T: Copy, F: Float>(
     });
 }
 
-/// Calls a closure for each group of so many codes from an index on: with the index of the group, and the range of its codes
-/// from that index.
+/// Calls a closure for each group of a run of codes, with the index of the group and the range of its codes in the run. `first` is
+/// the index of the first code of the run.
 #[inline(always)]
 pub(crate) fn for_each(first: usize, codes: usize, group: usize, mut run: impl FnMut(usize, Range<usize>)) {
     let mut index = first / group;

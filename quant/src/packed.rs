@@ -82,7 +82,7 @@ pub fn decode<F: Float>(
     );
 }
 
-/// Unpacks codes, such as those of a row.
+/// Unpacks the codes of a row.
 ///
 /// ```
 /// use tensorfile_quant::packed::{self, Packing};
@@ -102,7 +102,7 @@ pub fn unpack(words: &[u8], bits: u32, packing: Packing, out: &mut [u8]) {
 
 /// Unpacks a row of codes that are packed down columns, such as zeros.
 ///
-/// `words` has a word of each column, and then the next words.
+/// `words` has the first word of each column, then the second word of each, and so on.
 ///
 /// ```
 /// use tensorfile_quant::packed::{self, Packing};
@@ -149,5 +149,5 @@ fn unpack_words(words: &[u8], bits: u32, packing: Packing, codes: &mut [u8]) {
 
 fn check(words: &[u8], bits: u32, packing: Packing, codes: usize) {
     let expected = packing.words(codes, bits).saturating_mul(4);
-    assert_eq!(words.len(), expected, "{codes} codes of {bits} bits are in {expected} bytes, not {}", words.len());
+    assert!(words.len() == expected, "{codes} codes of {bits} bits are in {expected} bytes, not {}", words.len());
 }

@@ -1,4 +1,4 @@
-//! Codes of 4 bits, two to a byte, decoded by a table with the two numbers of each byte.
+//! Codes of 4 bits, two to a byte. A table has both numbers of each byte.
 
 use crate::float::PIECE;
 use crate::vectors::widest;
@@ -19,7 +19,7 @@ pub(crate) const fn pairs(map: &[f32; 16], high_first: bool) -> Pairs {
     pairs
 }
 
-/// Decodes bytes: each number times the scale of its group. Groups begin at a byte; the last byte may have one code.
+/// Decodes bytes: each number times the scale of its group. The last byte may have one code.
 pub(crate) fn decode<F: Float>(bytes: &[u8], pairs: &Pairs, scales: &[f32], group: usize, out: &mut [F]) {
     let codes = 2 * bytes.len();
     assert!(codes == out.len() || codes == out.len() + 1, "{codes} codes are not {} weights", out.len());

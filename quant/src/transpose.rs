@@ -28,7 +28,7 @@ pub fn transpose<T: Copy>(numbers: &[T], columns: usize, out: &mut [T], stride: 
         for column in (0..columns).step_by(TILE) {
             let (height, width) = (TILE.min(rows - row), TILE.min(columns - column));
             if (height, width) == (TILE, TILE) {
-                // Loops of known length are faster.
+                // The same with known lengths, which is faster.
                 transpose_tile::<T, TILE>(
                     &numbers[row * columns + column..],
                     columns,

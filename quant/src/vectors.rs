@@ -13,9 +13,9 @@ use crate::Float;
 
 /// Calls a loop, compiled for the widest vectors of this processor.
 ///
-/// Only code inlined into `run` is compiled so: it must be a closure with `#[inline(always)]`, and so must all that it calls. A
-/// function would be called by way of `Fn::call`, which is not always inlined. References are arguments and not captured,
-/// so that rustc knows that they do not overlap.
+/// Only code inlined into `run` is compiled so. It must be a closure with `#[inline(always)]`, as must closures and functions it
+/// calls. A function item does not do: `Fn::call` is between, and not always inlined. Slices are arguments, not captures, so that
+/// rustc knows that they do not overlap.
 #[inline]
 pub(crate) fn widest<A, B, C>(run: impl Fn(A, B, C), a: A, b: B, c: C) {
     #[cfg(target_arch = "x86_64")]
@@ -32,7 +32,7 @@ fn with_avx2<A, B, C>(run: impl Fn(A, B, C), a: A, b: B, c: C) {
     run(a, b, c);
 }
 
-/// Rounds to the nearest numbers, ties to even. Returns whether this processor has instructions for it.
+/// Rounds to the nearest numbers, ties to even. Returns `false` if this processor has no instruction for it.
 pub(crate) fn narrow_f16(numbers: &[f32], out: &mut [f16]) -> bool {
     #[cfg(target_arch = "x86_64")]
     // The standard library checks only for AVX that the system saves its registers.

@@ -1,6 +1,6 @@
-//! Decoding in two steps: first the codes and scales of some blocks are unpacked, and then multiplied.
+//! Decodes blocks in two steps: the codes and scales of some blocks are unpacked, and then multiplied.
 //!
-//! Each step is a loop of its own. Together, rustc would keep codes in registers, and make no vectors of the first step.
+//! The steps are separate functions. In one loop, rustc keeps codes in registers and vectorizes neither step.
 
 use crate::float::PIECE;
 use crate::vectors::widest;
@@ -11,7 +11,7 @@ const GROUP: usize = 16;
 type Codes = [i8; PIECE];
 type Scales = [f32; PIECE / GROUP];
 
-/// Decodes blocks of `code * scale`. `unpack` gets a block, and writes the codes and scales of its weights.
+/// Decodes blocks of `code * scale`. `unpack` writes the codes and scales of a block.
 ///
 /// It must be a closure with `#[inline(always)]`, as in [`shifted`].
 #[inline(always)]
@@ -55,7 +55,8 @@ fn multiply(codes: &Codes, scales: &Scales, out: &mut [f32]) {
     );
 }
 
-/// Decodes blocks of `code * scale + shift`. `unpack` gets a block, and writes the codes, scales and shifts of its weights.
+/// Decodes blocks of `code * scale + shift`. `unpack` writes the codes, scales and shifts of a
+/// block.
 #[inline(always)]
 pub(super) fn shifted<const BYTES: usize, const WEIGHTS: usize, const GROUPS: usize>(
     bytes: &[u8],

@@ -2,7 +2,7 @@
 //!
 //! The value is `d * (point ± 0.125)`. Codes are eight times the sum and scales an eighth of `d`, which is exact.
 
-use super::{field, grids, number, scale};
+use super::{field, grids, scale};
 
 /// ```text
 /// d: f16 | lower bits of points: u8[32] | (upper bits of points: u3[4], scale: u3, shift: u1)[8]
@@ -44,7 +44,7 @@ pub(super) fn iq1_m(block: &[u8; 56], codes: &mut [i8; 256], scales: &mut [f32; 
 
 #[inline(always)]
 fn odd_eighths(d: f32, scale: u16) -> f32 {
-    d * (2.0 * number((scale & 7) as u8) + 1.0) * 0.125
+    d * (2.0 * f32::from((scale & 7) as u8) + 1.0) * 0.125
 }
 
 /// Returns eight times a shifted point.

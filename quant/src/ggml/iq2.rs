@@ -1,6 +1,6 @@
 //! Points of 8 weights, with signs: IQ2_XXS, IQ2_XS and IQ2_S.
 
-use super::{field, grids, masks, number, scale};
+use super::{field, grids, masks, scale};
 
 /// ```text
 /// d: f16 | (points: u8[4], signs: u7[4], scale: u4)[8]
@@ -56,10 +56,10 @@ fn small_scales(d: f32, bytes: &[u8; 8], scales: &mut [f32; 16]) {
 
 #[inline(always)]
 fn quarter(d: f32, scale: u8) -> f32 {
-    d * (0.5 + number(scale)) * 0.25
+    d * (0.5 + f32::from(scale)) * 0.25
 }
 
-/// Returns 8 signs, of which 7 are stored: the number of negative ones is even.
+/// Returns 8 signs. The last one is not stored: the number of negative signs is even.
 #[inline(always)]
 pub(super) fn even_signs(signs: u32) -> u8 {
     static SIGNS: [u8; 128] = {
@@ -74,10 +74,10 @@ pub(super) fn even_signs(signs: u32) -> u8 {
     SIGNS[(signs & 0x7f) as usize]
 }
 
-/// Negates the numbers of a point whose bits are 1, all at once. None of them is 0.
+/// Negates the numbers of a point whose sign is 1. Grids have no 0.
 #[inline(always)]
 pub(super) fn signed(point: [i8; 8], signs: u8) -> [i8; 8] {
     let mask = masks::mask(signs);
-    // No byte carries into the next, as it would for 0.
+    // Only the negation of 0 would carry into the next byte.
     masks::codes((masks::word(point) ^ mask) + (mask & masks::repeat(1)))
 }

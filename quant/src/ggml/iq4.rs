@@ -1,7 +1,7 @@
 //! Codes of 4 bits that are looked up in a map: IQ4_NL, IQ4_XS, MXFP4 and NVFP4.
 
-use super::simple::halves;
-use super::{field, number, scale};
+use super::one_scale::halves;
+use super::{field, scale};
 use crate::Float8;
 
 const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -25,7 +25,7 @@ pub(super) fn iq4_xs(block: &[u8; 136], codes: &mut [i8; 256], scales: &mut [f32
     let lower: &[u8; 4] = field(block, 4);
     for (i, (codes, scales)) in codes.as_chunks_mut().0.iter_mut().zip(scales.as_chunks_mut().0).enumerate() {
         let scale = lower[i / 2] >> (i % 2 * 4) & 0xf | (upper[i / 4] >> (i % 4 * 2) & 3) << 4;
-        *scales = [d * (number(scale) - 32.0); 2];
+        *scales = [d * (f32::from(scale) - 32.0); 2];
         by_map(field(block, 8 + 16 * i), codes);
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn iq4_xs(block: &[u8; 136], codes: &mut [i8; 256], scales: &mut [f32
 /// Writes the numbers of the low bits of all bytes, then of the high bits.
 #[inline(always)]
 fn by_map(bytes: &[u8; 16], codes: &mut [i8; 32]) {
-    /// The numbers of the low and the high bits of each byte, as one look-up is faster than two.
+    /// The numbers of the low and the high bits of each byte. One look-up is faster than two.
     static PAIRS: [[i8; 2]; 256] = {
         let mut pairs = [[0; 2]; 256];
         let mut byte = 0;
@@ -58,7 +58,7 @@ fn by_map(bytes: &[u8; 16], codes: &mut [i8; 32]) {
 /// ```
 #[inline(always)]
 pub(super) fn mxfp4(block: &[u8; 17], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
-    // Half of 2^(e - 127). ggml knows no NaN here.
+    // Half of 2^(e - 127), as codes are twice their numbers. For ggml, 255 is not NaN.
     let e = u32::from(block[0]);
     *scales = [f32::from_bits(if e < 2 { 0x20_0000 << e } else { (e - 1) << 23 }); 2];
     halves(field(block, 1), 0, codes);
@@ -69,8 +69,8 @@ pub(super) fn mxfp4(block: &[u8; 17], codes: &mut [i8; 32], scales: &mut [f32; 2
 /// scales: e4m3[4] | codes: e2m1[64]
 /// ```
 ///
-/// 8 bytes have the codes of a scale: the low bits of all bytes are first. ggml ignores the signs of scales, and decodes 0x7f as
-/// 0 and 0xff as 480.
+/// Every 8 bytes have the codes of a scale, with the low bits of all bytes first. ggml ignores the signs of scales, and decodes
+/// 0x7f as 0 and 0xff as 480.
 #[inline(always)]
 pub(super) fn nvfp4(block: &[u8; 36], codes: &mut [i8; 64], scales: &mut [f32; 4]) {
     for (i, (&byte, scale)) in field::<4>(block, 0).iter().zip(scales).enumerate() {

@@ -1,6 +1,9 @@
 //! The blocks of ggml, as GGUF files store them.
 //!
-//! A block has 32 to 256 weights, and their scales. Decoding is that of ggml's `dequantize_row_*`, to the bit.
+//! A block has 32 to 256 weights and their scales. Each type has a function that unpacks both; its documentation shows the bytes.
+//!
+//! Codes that share a byte are not neighbours, except in Q1_0 and Q2_0. In `codes: u4[32]`, the low bits of all 16 bytes are first, and then the high
+//! bits. Larger fields repeat this: every 32 bytes of `u4[256]` have 64 codes, and every 32 bytes of `u2[256]` have 128.
 //!
 //! # Specification
 //!
@@ -14,7 +17,7 @@ mod iq3;
 mod iq4;
 mod k;
 mod masks;
-mod simple;
+mod one_scale;
 mod ternary;
 
 use crate::Float;
@@ -110,35 +113,35 @@ macro_rules! blocks {
 }
 
 blocks! {
-    Q4_0   "q4_0"    32/18   scaled(simple::q4_0),     "4 bits, centred.";
-    Q4_1   "q4_1"    32/20   shifted(simple::q4_1),    "4 bits and a minimum.";
-    Q5_0   "q5_0"    32/22   scaled(simple::q5_0),     "5 bits, centred.";
-    Q5_1   "q5_1"    32/24   shifted(simple::q5_1),    "5 bits and a minimum.";
-    Q8_0   "q8_0"    32/34   scaled(simple::q8_0),     "8 bits.";
-    Q2K    "q2_k"    256/84  shifted(k::q2_k),         "2 bits, with scales and minima for 16 weights.";
-    Q3K    "q3_k"    256/110 scaled(k::q3_k),          "3 bits, with scales for 16 weights.";
-    Q4K    "q4_k"    256/144 shifted(k::q4_k),         "4 bits, with scales and minima for 32 weights.";
-    Q5K    "q5_k"    256/176 shifted(k::q5_k),         "5 bits, with scales and minima for 32 weights.";
-    Q6K    "q6_k"    256/210 scaled(k::q6_k),          "6 bits, with scales for 16 weights.";
-    Q8K    "q8_k"    256/292 scaled(k::q8_k),          "8 bits, and sums that are not decoded.";
-    Iq2Xxs "iq2_xxs" 256/66  scaled(iq2::iq2_xxs),     "Points of 8 weights on a grid of 256.";
-    Iq2Xs  "iq2_xs"  256/74  scaled(iq2::iq2_xs),      "Points of 8 weights on a grid of 512.";
-    Iq3Xxs "iq3_xxs" 256/98  scaled(iq3::iq3_xxs),     "Points of 4 weights on a grid of 256.";
-    Iq1S   "iq1_s"   256/50  scaled(iq1::iq1_s),       "Points of 8 weights on a grid of 2048.";
-    Iq4Nl  "iq4_nl"  32/18   scaled(iq4::iq4_nl),      "4 bits, by a map.";
-    Iq3S   "iq3_s"   256/110 scaled(iq3::iq3_s),       "Points of 4 weights on a grid of 512.";
-    Iq2S   "iq2_s"   256/82  scaled(iq2::iq2_s),       "Points of 8 weights on a grid of 1024.";
-    Iq4Xs  "iq4_xs"  256/136 scaled(iq4::iq4_xs),      "4 bits, by a map, with scales for 32 weights.";
-    Iq1M   "iq1_m"   256/56  scaled(iq1::iq1_m),       "Points of 8 weights on a grid of 2048, with scales for 16 weights.";
-    Tq1_0  "tq1_0"   256/54  scaled(ternary::tq1_0),   "Ternary, 5 weights to a byte.";
-    Tq2_0  "tq2_0"   256/66  scaled(ternary::tq2_0),   "Ternary, 2 bits.";
-    Mxfp4  "mxfp4"   32/17   scaled(iq4::mxfp4),       "E2M1 and a power of two. 255 is 2^128, not NaN.";
-    Nvfp4  "nvfp4"   64/36   scaled(iq4::nvfp4),       "E2M1, with E4M3 scales for 16 weights.";
-    Q1_0   "q1_0"    128/18  scaled(simple::q1_0),     "1 bit: the scale or its negative.";
-    Q2_0   "q2_0"    64/18   scaled(simple::q2_0),     "2 bits: -1, 0, 1 or 2 times the scale.";
+    Q4_0   "q4_0"    32/18   scaled(one_scale::q4_0), "4 bits, centred.";
+    Q4_1   "q4_1"    32/20   shifted(one_scale::q4_1),"4 bits and a minimum.";
+    Q5_0   "q5_0"    32/22   scaled(one_scale::q5_0), "5 bits, centred.";
+    Q5_1   "q5_1"    32/24   shifted(one_scale::q5_1),"5 bits and a minimum.";
+    Q8_0   "q8_0"    32/34   scaled(one_scale::q8_0), "8 bits.";
+    Q2K    "q2_k"    256/84  shifted(k::q2_k),        "2 bits, with scales and minima for 16 weights.";
+    Q3K    "q3_k"    256/110 scaled(k::q3_k),         "3 bits, with scales for 16 weights.";
+    Q4K    "q4_k"    256/144 shifted(k::q4_k),        "4 bits, with scales and minima for 32 weights.";
+    Q5K    "q5_k"    256/176 shifted(k::q5_k),        "5 bits, with scales and minima for 32 weights.";
+    Q6K    "q6_k"    256/210 scaled(k::q6_k),         "6 bits, with scales for 16 weights.";
+    Q8K    "q8_k"    256/292 scaled(k::q8_k),         "8 bits, and sums that are not decoded.";
+    Iq2Xxs "iq2_xxs" 256/66  scaled(iq2::iq2_xxs),    "Points of 8 weights on a grid of 256.";
+    Iq2Xs  "iq2_xs"  256/74  scaled(iq2::iq2_xs),     "Points of 8 weights on a grid of 512.";
+    Iq3Xxs "iq3_xxs" 256/98  scaled(iq3::iq3_xxs),    "Points of 4 weights on a grid of 256.";
+    Iq1S   "iq1_s"   256/50  scaled(iq1::iq1_s),      "Points of 8 weights on a grid of 2048.";
+    Iq4Nl  "iq4_nl"  32/18   scaled(iq4::iq4_nl),     "4 bits, by a map.";
+    Iq3S   "iq3_s"   256/110 scaled(iq3::iq3_s),      "Points of 4 weights on a grid of 512.";
+    Iq2S   "iq2_s"   256/82  scaled(iq2::iq2_s),      "Points of 8 weights on a grid of 1024.";
+    Iq4Xs  "iq4_xs"  256/136 scaled(iq4::iq4_xs),     "4 bits, by a map, with scales for 32 weights.";
+    Iq1M   "iq1_m"   256/56  scaled(iq1::iq1_m),      "Points of 8 weights on a grid of 2048, with scales for 16 weights.";
+    Tq1_0  "tq1_0"   256/54  scaled(ternary::tq1_0),  "Ternary, 5 weights to a byte.";
+    Tq2_0  "tq2_0"   256/66  scaled(ternary::tq2_0),  "Ternary, 2 bits.";
+    Mxfp4  "mxfp4"   32/17   scaled(iq4::mxfp4),      "E2M1 and a power of two. 255 is 2^128, not NaN.";
+    Nvfp4  "nvfp4"   64/36   scaled(iq4::nvfp4),      "E2M1, with E4M3 scales for 16 weights.";
+    Q1_0   "q1_0"    128/18  scaled(one_scale::q1_0), "1 bit: the scale or its negative.";
+    Q2_0   "q2_0"    64/18   scaled(one_scale::q2_0), "2 bits: -1, 0, 1 or 2 times the scale.";
 }
 
-/// Returns the bytes of a field. Inlined, its bounds are known.
+/// Returns the bytes of a field. Its bounds are checked by the compiler where it is inlined.
 #[inline(always)]
 fn field<const N: usize>(block: &[u8], offset: usize) -> &[u8; N] {
     block[offset..].first_chunk().expect("blocks have all fields")
@@ -148,10 +151,4 @@ fn field<const N: usize>(block: &[u8], offset: usize) -> &[u8; N] {
 #[inline(always)]
 fn scale(block: &[u8], offset: usize) -> f32 {
     half::f16::from_le_bytes(*field(block, offset)).widen()
-}
-
-/// Returns the number of a code of at most 7 bits. Vectors have an instruction for signed bytes, and none is faster.
-#[inline(always)]
-fn number(code: u8) -> f32 {
-    f32::from(code.cast_signed())
 }

@@ -1,15 +1,15 @@
 //! Ternary blocks: TQ1_0 and TQ2_0.
 
 use super::k::quarters;
-use super::simple::subtract;
+use super::one_scale::subtract;
 use super::{field, scale};
 
 /// ```text
 /// codes: u8[52], the last 4 with 4 codes instead of 5 | d: f16
 /// ```
 ///
-/// A byte is a fraction of 256 whose first digits in base 3 are the codes. The first digits of 32 bytes come first, then
-/// those of 16 bytes and of 4.
+/// A byte is a fraction of 256. Its digits in base 3 are codes. 32 bytes have the first 160 codes: the first digits of all bytes,
+/// then the second digits, and so on. The next 16 bytes have 80 codes, and the last 4 have 16.
 #[inline(always)]
 pub(super) fn tq1_0(block: &[u8; 54], codes: &mut [i8; 256], scales: &mut [f32; 16]) {
     *scales = [scale(block, 52); 16];

@@ -2,6 +2,7 @@
 
 mod cases;
 mod fixtures;
+mod lengths;
 mod pieces;
 mod plain;
 mod support;

@@ -5,8 +5,6 @@ use super::{field, masks, scale};
 /// ```text
 /// d: f16 | codes: u4[32]
 /// ```
-///
-/// The low bits of all bytes are first, as in all blocks here with halves of bytes.
 #[inline(always)]
 pub(super) fn q4_0(block: &[u8; 18], codes: &mut [i8; 32], scales: &mut [f32; 2]) {
     *scales = [scale(block, 0); 2];
@@ -88,7 +86,7 @@ pub(super) fn q2_0(block: &[u8; 18], codes: &mut [i8; 64], scales: &mut [f32; 4]
     }
 }
 
-/// Writes the low bits of 16 bytes, then the high bits, all less a number.
+/// Writes the low bits of 16 bytes, then the high bits, and subtracts `middle` from all.
 #[inline(always)]
 pub(super) fn halves(bytes: &[u8; 16], middle: i8, codes: &mut [i8; 32]) {
     let (low, high) = codes.split_at_mut(16);
