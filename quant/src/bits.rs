@@ -4,7 +4,9 @@ use crate::vectors::widest;
 use crate::{Float, groups};
 
 /// Codes that are unpacked at once. A piece ends with a word, for any number of bits and with or without unused bits.
-const PIECE: usize = 960;
+pub(crate) const PIECE: usize = 960;
+/// Codes of the smallest group in use. Loops of known length are faster for small groups.
+const LANES: usize = 16;
 
 /// Decodes codes. `unpack` writes codes from an index on, a multiple of [`PIECE`]. `value` decodes a code with the parameters of its
 /// group. It must be a closure with `#[inline(always)]`, and so must `parameters`.
@@ -27,7 +29,14 @@ pub(crate) fn decode<F: Float, P: Copy>(
                 |codes: &[u8], out: &mut [f32], ()| {
                     groups::for_each(first, out.len(), group, |index, run| {
                         let parameters = parameters(index);
-                        for (&code, out) in codes[run.clone()].iter().zip(&mut out[run]) {
+                        let (codes, codes_rest) = codes[run.clone()].as_chunks::<LANES>();
+                        let (out, out_rest) = out[run].as_chunks_mut::<LANES>();
+                        for (codes, out) in codes.iter().zip(out) {
+                            for (&code, out) in codes.iter().zip(out) {
+                                *out = value(code, parameters);
+                            }
+                        }
+                        for (&code, out) in codes_rest.iter().zip(out_rest) {
                             *out = value(code, parameters);
                         }
                     });

@@ -79,7 +79,6 @@ pub mod gptq;
 mod groups;
 pub mod int8;
 pub mod packed;
-mod pairs;
 mod transpose;
 mod vectors;
 

@@ -76,9 +76,9 @@ pub fn decode<F: Float>(
         out,
         unpack,
         #[inline(always)]
-        |index| (zeros[index], scales[index]),
+        |index| (i32::from(zeros[index]), scales[index]),
         #[inline(always)]
-        |code, (zero, scale)| f32::from(i16::from(code) - i16::from(zero)) * scale,
+        |code, (zero, scale)| (i32::from(code) - zero) as f32 * scale,
     );
 }
 
