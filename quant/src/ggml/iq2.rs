@@ -13,8 +13,8 @@ pub(super) fn iq2_xxs(block: &[u8; 66], codes: &mut [i8; 256], scales: &mut [f32
         let signs_and_scale = u32::from_le_bytes(*field(block, 6 + 8 * i));
         *scales = [quarter(d, ((signs_and_scale >> 28) & 0xf) as u8); 2];
         for (j, (&point, codes)) in points.iter().zip(codes.as_chunks_mut().0).enumerate() {
-            let signs = even_signs(signs_and_scale >> (7 * j));
-            *codes = signed(grids::IQ2_XXS[usize::from(point)], signs);
+            let mask = even_mask(signs_and_scale >> (7 * j));
+            *codes = signed(grids::IQ2_XXS[usize::from(point)], mask);
         }
     }
 }
@@ -27,8 +27,8 @@ pub(super) fn iq2_xs(block: &[u8; 74], codes: &mut [i8; 256], scales: &mut [f32;
     small_scales(scale(block, 0), field(block, 66), scales);
     for (i, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
         let point_and_signs = u16::from_le_bytes(*field(block, 2 + 2 * i));
-        let signs = even_signs(u32::from(point_and_signs >> 9));
-        *codes = signed(grids::IQ2_XS[usize::from(point_and_signs % 512)], signs);
+        let mask = even_mask(u32::from(point_and_signs >> 9));
+        *codes = signed(grids::IQ2_XS[usize::from(point_and_signs % 512)], mask);
     }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn iq2_s(block: &[u8; 82], codes: &mut [i8; 256], scales: &mut [f32; 
     let upper: &[u8; 8] = field(block, 66);
     for (i, codes) in codes.as_chunks_mut().0.iter_mut().enumerate() {
         let point = usize::from(lower[i]) | usize::from(upper[i / 4] >> (i % 4 * 2) & 3) << 8;
-        *codes = signed(grids::IQ2_S[point], signs[i]);
+        *codes = signed(grids::IQ2_S[point], masks::mask(signs[i]));
     }
 }
 
@@ -59,25 +59,24 @@ fn quarter(d: f32, scale: u8) -> f32 {
     d * (0.5 + f32::from(scale)) * 0.25
 }
 
-/// Returns 8 signs. The last one is not stored: the number of negative signs is even.
+/// Returns the mask of 8 signs. The last one is not stored: the number of negative signs is even.
 #[inline(always)]
-pub(super) fn even_signs(signs: u32) -> u8 {
-    static SIGNS: [u8; 128] = {
-        let mut all = [0; 128];
-        let mut signs = 0_u8;
-        while signs < 128 {
-            all[signs as usize] = signs | ((signs.count_ones() % 2) as u8) << 7;
+pub(super) fn even_mask(signs: u32) -> u64 {
+    static MASKS: [u64; 128] = {
+        let mut masks = [0; 128];
+        let mut signs = 0_usize;
+        while signs < masks.len() {
+            masks[signs] = masks::mask_of(signs | (signs.count_ones() as usize % 2) << 7);
             signs += 1;
         }
-        all
+        masks
     };
-    SIGNS[(signs & 0x7f) as usize]
+    MASKS[(signs & 0x7f) as usize]
 }
 
-/// Negates the numbers of a point whose sign is 1. Grids have no 0.
+/// Negates the numbers of a point whose bytes of the mask are 0xff. Grids have no 0.
 #[inline(always)]
-pub(super) fn signed(point: [i8; 8], signs: u8) -> [i8; 8] {
-    let mask = masks::mask(signs);
+pub(super) fn signed(point: [i8; 8], mask: u64) -> [i8; 8] {
     // Only the negation of 0 would carry into the next byte.
     masks::codes((masks::word(point) ^ mask) + (mask & masks::repeat(1)))
 }

@@ -1,7 +1,7 @@
 //! Points of 4 weights, with signs: IQ3_XXS and IQ3_S.
 
-use super::iq2::{even_signs, signed};
-use super::{field, grids, scale};
+use super::iq2::{even_mask, signed};
+use super::{field, grids, masks, scale};
 
 /// ```text
 /// d: f16 | points: u8[64] | (signs: u7[4], scale: u4)[8]
@@ -14,8 +14,8 @@ pub(super) fn iq3_xxs(block: &[u8; 98], codes: &mut [i8; 256], scales: &mut [f32
         let signs_and_scale = u32::from_le_bytes(*field(block, 66 + 4 * i));
         *scales = [d * (0.5 + f32::from(((signs_and_scale >> 28) & 0xf) as u8)) * 0.5; 2];
         for (j, (&[first, second], codes)) in points.as_chunks().0.iter().zip(codes.as_chunks_mut().0).enumerate() {
-            let signs = even_signs(signs_and_scale >> (7 * j));
-            *codes = signed(both(&grids::IQ3_XXS, usize::from(first), usize::from(second)), signs);
+            let mask = even_mask(signs_and_scale >> (7 * j));
+            *codes = signed(both(&grids::IQ3_XXS, usize::from(first), usize::from(second)), mask);
         }
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn iq3_s(block: &[u8; 110], codes: &mut [i8; 256], scales: &mut [f32;
         let highest = usize::from(highest[i / 4]) >> (i % 4 * 2);
         let first = usize::from(lower[2 * i]) | (highest & 1) << 8;
         let second = usize::from(lower[2 * i + 1]) | (highest & 2) << 7;
-        *codes = signed(both(&grids::IQ3_S, first, second), signs[i]);
+        *codes = signed(both(&grids::IQ3_S, first, second), masks::mask(signs[i]));
     }
 }
 

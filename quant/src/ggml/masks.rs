@@ -7,16 +7,22 @@ pub(super) fn mask(bits: u8) -> u64 {
         let mut masks = [0; 256];
         let mut bits = 0;
         while bits < masks.len() {
-            let mut i = 0;
-            while i < 8 {
-                masks[bits] |= (0xff * (bits as u64 >> i & 1)) << (8 * i);
-                i += 1;
-            }
+            masks[bits] = mask_of(bits);
             bits += 1;
         }
         masks
     };
     MASKS[usize::from(bits)]
+}
+
+/// Computes the mask of bits, for tables.
+pub(super) const fn mask_of(bits: usize) -> u64 {
+    let (mut mask, mut i) = (0, 0);
+    while i < 8 {
+        mask |= (0xff * (bits >> i & 1) as u64) << (8 * i);
+        i += 1;
+    }
+    mask
 }
 
 /// Returns a byte, 8 times.
