@@ -45,6 +45,22 @@ macro_rules! blocks {
             /// Every block type.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
+            /// Returns the block type with a name in lower case.
+            ///
+            /// ```
+            /// use tensorfile_quant::Block;
+            ///
+            /// assert_eq!(Block::from_name("q4_k"), Some(Block::Q4K));
+            /// assert_eq!(Block::from_name("q8_1"), None);
+            /// ```
+            #[must_use]
+            pub fn from_name(name: &str) -> Option<Self> {
+                match name {
+                    $($name => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
             /// Returns the name in lower case, such as `q4_0`.
             #[must_use]
             pub const fn name(self) -> &'static str {

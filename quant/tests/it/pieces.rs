@@ -15,6 +15,7 @@ fn assert_same(name: &str, found: &[f32], expected: &[f32]) {
 fn blocks_are_decoded_alone_as_together() {
     let mut random = Random::new();
     for &block in Block::ALL {
+        assert_eq!(Block::from_name(block.name()), Some(block));
         let blocks = 37;
         let bytes = random.bytes(blocks * block.bytes());
         let mut whole = vec![0.0_f32; blocks * block.weights()];
