@@ -136,6 +136,7 @@ pub mod format;
 pub mod guide;
 mod limits;
 pub mod model;
+pub mod quant;
 mod read;
 mod remote;
 mod serde;
@@ -154,6 +155,8 @@ pub use tensorfile_derive::TensorFile;
 pub use self::serde::SerdeValue;
 pub use array::Arrays;
 pub use error::{Category, Error, ErrorKind, Result, Warning};
+#[cfg(feature = "quant")]
+pub use file::Dequantize;
 pub use file::{File, OpenOptions, SaveOptions, load, save};
 #[cfg(feature = "gguf")]
 pub use format::gguf;

@@ -275,6 +275,15 @@ pub enum ErrorKind {
     Cancelled,
     /// A number cannot be cast to the dtype of the type.
     Cast(InvalidCast),
+    /// A cast would take codes or scales of a quantized weight for numbers; see [`quant`](crate::quant).
+    Codes {
+        /// The tensor.
+        name: String,
+        /// What it holds, such as "holds fp8 codes; `up.weight_scale` has their scales".
+        what: String,
+        /// Whether the weight can be [decoded](crate::quant).
+        can_be_decoded: bool,
+    },
 
     /// The file exceeds a limit.
     Limit {
@@ -372,6 +381,7 @@ impl ErrorKind {
             | Self::RepeatedName { .. }
             | Self::NotATensor { .. }
             | Self::Changed { .. }
+            | Self::Codes { .. }
             | Self::Cancelled
             | Self::Message(_) => Category::Call,
             Self::Limit { .. } | Self::OutOfMemory { .. } => Category::Limit,
@@ -406,6 +416,7 @@ impl ErrorKind {
                 | Self::InvalidMetadata { .. }
                 | Self::UnsupportedMetadata { .. }
                 | Self::UnusedRename { .. }
+                | Self::Codes { .. }
                 | Self::Cancelled
                 | Self::Load(_)
         )
@@ -518,6 +529,10 @@ impl fmt::Display for ErrorKind {
             Self::Changed { what } => write!(f, "the value changed between planning and writing: {what}"),
             Self::Cancelled => f.write_str("cancelled by the progress listener"),
             Self::Cast(cast) => cast.fmt(f),
+            Self::Codes { name, what, can_be_decoded } => {
+                let decode = if *can_be_decoded { "`OpenOptions::dequantize` decodes them, " } else { "" };
+                write!(f, "`{}` {what}. {decode}`CastView::as_stored` casts the stored numbers", Short(name))
+            }
             Self::Limit { what, found, limit } => {
                 write!(f, "{what} is {found}, but the limit is {limit}")?;
                 match self.limits_field() {

@@ -108,6 +108,8 @@ kinds! {
     Order = "order",
     /// The file is a part of a model in several files, or lacks a part.
     Part = "part",
+    /// Tensors look like codes and scales of a quantized weight, but fit no layout; see [`quant`](crate::quant).
+    Quantization = "quantization",
     /// Bytes after the last tensor, or after the elements in the part of the file that a tensor has, belong to nothing.
     TrailingBytes = "trailing-bytes",
     /// A tensor cannot be read, because its dtype or its layout is unknown.

@@ -30,8 +30,11 @@ pub(crate) struct TensorChunk {
     pub(crate) start: u64,
 }
 
+/// Fills memory with a box of elements, given by a range of each dim.
+pub(crate) type ReadBox<'r> = &'r mut dyn FnMut(&[Range<usize>], &mut [u8]) -> Result<()>;
+
 /// Takes a range of each dim, and the place of its bytes.
-type EachBox<'e> = &'e mut dyn FnMut(&[Range<usize>], Range<usize>) -> Result<()>;
+pub(crate) type EachBox<'e> = &'e mut dyn FnMut(&[Range<usize>], Range<usize>) -> Result<()>;
 
 impl Chunks {
     /// The chunks of a tensor of `bytes` bytes. They are not empty, and tile it.
@@ -62,35 +65,54 @@ impl Chunks {
         }
         Ok(())
     }
+}
 
-    /// Calls `each` with the boxes of a range of bytes in whole elements, and the places of their bytes in it.
-    fn each_box(&self, bytes: &Range<usize>, each: EachBox<'_>) -> Result<()> {
-        let (mut start, end) = (bytes.start / self.element, bytes.end / self.element);
-        let strides = self.shape.row_major_strides();
-        while start < end {
-            // The outermost dim whose rows begin here and fit.
-            let outer = strides.iter().position(|stride| start.is_multiple_of(*stride) && *stride <= end - start);
-            let outer = outer.expect("the innermost stride is 1");
-            let index = |dim: usize| start / strides[dim] % self.shape[dim];
-            let count = ((end - start) / strides[outer]).min(self.shape[outer] - index(outer));
-            let range = |dim: usize| match dim {
-                _ if dim < outer => index(dim)..index(dim) + 1,
-                _ if dim == outer => index(dim)..index(dim) + count,
-                _ => 0..self.shape[dim],
-            };
-            let ranges: Vec<Range<usize>> = (0..strides.len()).map(range).collect();
-            let next = start + count * strides[outer];
-            each(&ranges, start * self.element - bytes.start..next * self.element - bytes.start)?;
-            start = next;
-        }
-        Ok(())
+/// Calls `each` with the boxes of elements that have some bytes of a row-major tensor, and with the places of the elements'
+/// bytes from the first element on.
+pub(crate) fn boxes(shape: &Shape, element: usize, from: u64, len: usize, each: EachBox<'_>) -> Result<()> {
+    let bytes = whole(element, from, len);
+    let (mut start, end) = (bytes.start / element, bytes.end / element);
+    let strides = shape.row_major_strides();
+    if strides.is_empty() && start < end {
+        return each(&[], 0..element);
     }
+    while start < end {
+        // The outermost dim whose rows begin here and fit.
+        let outer = strides.iter().position(|stride| start.is_multiple_of(*stride) && *stride <= end - start);
+        let outer = outer.expect("the innermost stride is 1");
+        let index = |dim: usize| start / strides[dim] % shape[dim];
+        let count = ((end - start) / strides[outer]).min(shape[outer] - index(outer));
+        let range = |dim: usize| match dim {
+            _ if dim < outer => index(dim)..index(dim) + 1,
+            _ if dim == outer => index(dim)..index(dim) + count,
+            _ => 0..shape[dim],
+        };
+        let ranges: Vec<Range<usize>> = (0..strides.len()).map(range).collect();
+        let next = start + count * strides[outer];
+        each(&ranges, start * element - bytes.start..next * element - bytes.start)?;
+        start = next;
+    }
+    Ok(())
+}
 
-    /// Returns the whole elements with some bytes.
-    fn whole(&self, from: u64, len: usize) -> Range<usize> {
-        let from = usize::try_from(from).unwrap_or(usize::MAX);
-        from - from % self.element..from.saturating_add(len).next_multiple_of(self.element)
+/// Fills bytes of a row-major tensor, from an offset on. `read` fills a box of its elements.
+pub(crate) fn fill_boxes(shape: &Shape, element: usize, from: u64, bytes: &mut [u8], read: ReadBox<'_>) -> Result<()> {
+    let whole = whole(element, from, bytes.len());
+    if whole.len() == bytes.len() {
+        return boxes(shape, element, from, bytes.len(), &mut |ranges, within| read(ranges, &mut bytes[within]));
     }
+    // A caller may ask for any bytes.
+    let mut memory = try_zeros(whole.len())?;
+    boxes(shape, element, from, bytes.len(), &mut |ranges, within| read(ranges, &mut memory[within]))?;
+    let before = usize::try_from(from).unwrap_or(usize::MAX) - whole.start;
+    bytes.copy_from_slice(&memory[before..before + bytes.len()]);
+    Ok(())
+}
+
+/// Returns the whole elements with some bytes.
+fn whole(element: usize, from: u64, len: usize) -> Range<usize> {
+    let from = usize::try_from(from).unwrap_or(usize::MAX);
+    from - from % element..from.saturating_add(len).next_multiple_of(element)
 }
 
 impl GatherBytes for Chunks {
@@ -111,22 +133,13 @@ impl GatherBytes for Chunks {
     }
 
     fn read(&self, files: &FileStorage, wanted: Wanted<'_>, bytes: &mut [u8]) -> Result<()> {
-        let from = match wanted {
-            Wanted::Box(ranges) => {
-                return self.each_part(ranges, &mut |start, part| read_part(files, start, part, bytes));
-            }
-            Wanted::From(from) => from,
+        let read = |ranges: &[Range<usize>], bytes: &mut [u8]| {
+            self.each_part(ranges, &mut |start, part| read_part(files, start, part, bytes))
         };
-        let whole = self.whole(from, bytes.len());
-        if whole.len() != bytes.len() {
-            // A caller may ask for any bytes.
-            let mut memory = try_zeros(whole.len())?;
-            self.read(files, Wanted::From(whole.start as u64), &mut memory)?;
-            let before = usize::try_from(from).unwrap_or(usize::MAX) - whole.start;
-            bytes.copy_from_slice(&memory[before..before + bytes.len()]);
-            return Ok(());
+        match wanted {
+            Wanted::Box(ranges) => read(ranges, bytes),
+            Wanted::From(from) => fill_boxes(&self.shape, self.element, from, bytes, &mut { read }),
         }
-        self.each_box(&whole, &mut |ranges, within| self.read(files, Wanted::Box(ranges), &mut bytes[within]))
     }
 
     fn spans(&self, files: &FileStorage, wanted: Wanted<'_>, len: usize, each: &mut dyn FnMut(Range<u64>)) {
@@ -140,7 +153,7 @@ impl GatherBytes for Chunks {
         };
         let done = match wanted {
             Wanted::Box(ranges) => spans_of(ranges),
-            Wanted::From(from) => self.each_box(&self.whole(from, len), &mut |ranges, _| spans_of(ranges)),
+            Wanted::From(from) => boxes(&self.shape, self.element, from, len, &mut |ranges, _| spans_of(ranges)),
         };
         done.expect("no bytes are read");
     }

@@ -9,7 +9,7 @@ mod slice;
 mod tiling;
 mod window;
 
-pub(crate) use chunks::{Chunks, TensorChunk};
+pub(crate) use chunks::{Chunks, TensorChunk, boxes, fill_boxes};
 pub(crate) use merge::{Merging, Span, merge_and_cut};
 pub(crate) use piece::ReadPiece;
 pub(crate) use read::read_pieces;

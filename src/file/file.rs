@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 #[cfg(feature = "safetensors")]
 use super::checkpoint;
+use super::quantized::Quantization;
 use super::{FileTensor, OpenOptions};
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::fetch::LoadWindow;
@@ -69,6 +70,7 @@ pub struct File {
     pub(super) limits: Limits,
     pub(super) progress: Option<Listener>,
     pub(super) shards: Shards,
+    pub(super) quantization: Quantization,
 }
 
 /// The files opened as one; empty for a single file.
@@ -238,7 +240,8 @@ impl File {
     pub fn metadata(&self) -> Result<FileMetadata> {
         let mut metadata = self.untyped_metadata().map_err(|error| self.place(error))?;
         metadata.warnings.extend(self.index_warnings());
-        if let FileStorage::Joined(joined) = &self.storage {
+        metadata.warnings.extend(self.quantization_warning()?);
+        if let FileStorage::Joined(joined) = self.own_storage() {
             if let Some(read) = self.format.metadata.read_typed {
                 let mut all = Vec::new();
                 for (part, path) in joined.parts().iter().zip(self.shards()) {
@@ -250,7 +253,7 @@ impl File {
             return Ok(metadata);
         }
         if let Some(read) = self.format.metadata.read_typed {
-            let typed = read(&mut FileReader::new(&self.storage), &self.limits);
+            let typed = read(&mut FileReader::new(self.own_storage()), &self.limits);
             metadata.typed = Some(Arc::new(typed.map_err(|error| self.place(error))?));
         }
         Ok(metadata)
@@ -276,8 +279,12 @@ impl File {
     ///
     /// As [`open`](Self::open).
     pub fn value_tree(&self) -> Result<Option<ValueTree>> {
-        let Some(read) = self.format.value_tree.filter(|_| self.storage.part(0).is_none()) else { return Ok(None) };
-        read(&mut FileReader::with_metadata(&self.storage), &self.limits).map(Some).map_err(|error| self.place(error))
+        let Some(read) = self.format.value_tree.filter(|_| self.own_storage().part(0).is_none()) else {
+            return Ok(None);
+        };
+        read(&mut FileReader::with_metadata(self.own_storage()), &self.limits)
+            .map(Some)
+            .map_err(|error| self.place(error))
     }
 
     /// Compares the checksums of all parts of the file not belonging to a single tensor, such as the pickle of a
@@ -306,14 +313,14 @@ impl File {
         }
         let check =
             |storage: &FileStorage, checked: &HashSet<u64>| check(&mut FileReader::new(storage), &self.limits, checked);
-        if let FileStorage::Joined(joined) = &self.storage {
+        if let FileStorage::Joined(joined) = self.own_storage() {
             for ((part, start), path) in joined.parts().iter().zip(joined.starts()).zip(&self.shards.paths) {
                 let checked = checked.iter().filter_map(|offset| offset.checked_sub(*start)).collect();
                 check(part, &checked).map_err(|error| self.place(error.in_shard(path, 0)))?;
             }
             return Ok(());
         }
-        check(&self.storage, &checked).map_err(|error| self.place(error))
+        check(self.own_storage(), &checked).map_err(|error| self.place(error))
     }
 
     /// Compares the checksums of archives in the files. The parts of tensors at `checked` are compared elsewhere.
@@ -763,7 +770,7 @@ impl File {
 
     /// Returns the metadata, without the types of its entries.
     pub(super) fn untyped_metadata(&self) -> Result<FileMetadata> {
-        match &self.storage {
+        match self.own_storage() {
             #[cfg(feature = "safetensors")]
             FileStorage::Joined(joined) => checkpoint::metadata(self, joined.parts()),
             #[cfg(feature = "safetensors")]
@@ -789,7 +796,8 @@ impl File {
     ) -> Self {
         let (location, limits) = (Some(location.to_owned()), limits.clone());
         let (has_path, metadata, part, progress) = (true, None, None, None);
-        Self { location, has_path, format, storage, index, metadata, part, limits, progress, shards }
+        let quantization = Quantization::default();
+        Self { location, has_path, format, storage, index, metadata, part, limits, progress, shards, quantization }
     }
 
     /// Adds the format, the path, and the shard of an error.
@@ -850,6 +858,10 @@ impl fmt::Debug for File {
 impl HasMetadata for File {
     fn entries(&self) -> Result<IndexMap<String, String>> {
         Ok(self.untyped_metadata()?.entries)
+    }
+
+    fn check_numbers(&self, at: usize) -> Result<()> {
+        self.quantized()?.refusal(at).map_or(Ok(()), |refusal| Err(refusal.into()))
     }
 }
 

@@ -16,6 +16,8 @@ pub mod atomic;
 mod byte_map;
 mod checkpoint;
 mod container;
+#[cfg(feature = "quant")]
+mod dequantize;
 #[cfg(feature = "digest")]
 mod digest;
 mod edit;
@@ -26,6 +28,7 @@ mod in_order;
 mod load;
 mod open;
 mod place;
+mod quantized;
 mod read_plan;
 mod remote;
 mod save;
@@ -38,6 +41,8 @@ pub use crate::remote::{Traffic, traffic};
 pub use crate::storage::{AccessPattern, LentBytes, ReadCost, ReadRanges};
 pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
+#[cfg(feature = "quant")]
+pub use dequantize::Dequantize;
 pub use edit::MetadataEdit;
 pub use file::File;
 pub use folder::FolderFiles;

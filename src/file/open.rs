@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::checkpoint::Instead;
 use super::file::Shards;
 use super::place::Place;
+use super::quantized::Quantization;
 use super::{File, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{FORMATS, Format, detect, has_magic, recognize, unknown};
@@ -82,6 +83,10 @@ pub struct OpenOptions {
     pub(super) progress: Option<Listener>,
     denied: Vec<WarningKind>,
     pub(super) renames: RenameRules,
+    /// The path of the configuration, if it is not beside the file.
+    pub(super) config: Option<PathBuf>,
+    #[cfg(feature = "quant")]
+    dequantize: Option<super::Dequantize>,
 }
 
 impl OpenOptions {
@@ -204,6 +209,46 @@ impl OpenOptions {
         self
     }
 
+    /// Sets the path of the model's configuration, which says how quantized weights are stored: bits, groups and versions. By
+    /// default, `config.json` and its like are looked for beside the file, if the names of its tensors ask for them.
+    ///
+    /// ```
+    /// use tensorfile::{OpenOptions, TensorMap, safetensors};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let config = folder.path().join("config.json");
+    /// std::fs::write(&config, r#"{"quantization": {"bits": 4, "group_size": 32}}"#)?;
+    /// let mut map = TensorMap::from_iter([("up.weight", ndarray::array![[0x7654_3210_u32, 0, 0, 0]])]);
+    /// map.insert("up.scales", ndarray::array![[0.5_f32]]);
+    /// map.insert("up.biases", ndarray::array![[-4.0_f32]]);
+    /// let bytes = safetensors::to_vec(&map)?;
+    /// let file = OpenOptions::new().config(&config).from_bytes(bytes)?;
+    /// assert_eq!(file.quantized()?.tensors()[0].to_string(), "mlx, 4 bits, groups of 32");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn config(mut self, path: impl AsRef<Path>) -> Self {
+        self.config = Some(path.as_ref().to_owned());
+        self
+    }
+
+    /// Opens files with quantized weights decoded: each is a tensor of floats in the place of its codes, and its other parts
+    /// are gone. Everything reads such a tensor as any other, and decodes what it needs. It cannot be borrowed.
+    ///
+    /// A slice reads the codes of its groups, and their scales. Two layouts store other runs than rows: GPTQ and AWQ keep
+    /// columns, so that a slice of a few inputs of all outputs is what they read at once.
+    ///
+    /// Weights that are not recognized for certain stay as they are stored; [`File::quantized`] lists them.
+    /// [`Dequantize`](super::Dequantize) has an example.
+    ///
+    /// Opening fails if a chosen weight has a scheme that is recognized, but not decoded.
+    #[cfg(feature = "quant")]
+    #[must_use]
+    pub fn dequantize(mut self, dequantize: super::Dequantize) -> Self {
+        self.dequantize = Some(dequantize);
+        self
+    }
+
     /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
     /// [limit](Limits::held), and only if its first bytes are of a known format. [`read_in_order`](Self::read_in_order)
     /// reads one without holding it. A socket is an error. A path that is a URL is [opened](Self::open_url) as one.
@@ -264,9 +309,16 @@ impl OpenOptions {
     pub(super) fn finish(&self, file: File) -> Result<File> {
         let mut file = self.check_warnings(file)?;
         if !self.renames.is_empty() {
+            // The names say what the tensors are, before they are changed.
+            file.recognize_by_own_names()?;
             let renamed = self.renames.check(file.tensors().map(|tensor| tensor.name()));
             let renamed = renamed.and_then(|()| file.index.rename_by(&|i, name| self.renames.rename(i, name)));
             renamed.map_err(|error| file.place(error))?;
+            file.rename_quantized(&self.renames);
+        }
+        #[cfg(feature = "quant")]
+        if let Some(dequantize) = &self.dequantize {
+            return file.dequantized(dequantize);
         }
         Ok(file)
     }
@@ -437,7 +489,8 @@ impl OpenOptions {
         let Contents { format, index, metadata, part } = contents;
         let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
         let (has_path, progress) = (true, self.progress.clone());
-        File { location, has_path, format, storage, index, metadata, part, limits, progress, shards: Shards::default() }
+        let (shards, quantization) = (Shards::default(), Quantization::alone(self.config.clone()));
+        File { location, has_path, format, storage, index, metadata, part, limits, progress, shards, quantization }
     }
 }
 

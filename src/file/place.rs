@@ -19,7 +19,7 @@ pub(super) struct Place {
     pub(super) storage: FileStorage,
     /// The names of the files of all processes in a folder.
     pub(super) rank_files: Vec<String>,
-    pub(super) siblings: Box<dyn Siblings>,
+    pub(super) siblings: Arc<dyn Siblings>,
     /// The version of a file on disk.
     pub(super) version: Option<FileVersion>,
     /// The object at a URL.
@@ -27,7 +27,7 @@ pub(super) struct Place {
 }
 
 /// The files next to a file, or in a folder.
-pub(super) trait Siblings: Sync {
+pub(super) trait Siblings: Send + Sync {
     /// Opens a file by its name. Returns its bytes, and its path or URL.
     fn open(&self, name: &str) -> Result<(FileStorage, PathBuf)>;
 
@@ -60,7 +60,7 @@ impl Place {
             has_path: true,
             storage: FileStorage::Memory(Box::new([])),
             rank_files: Vec::new(),
-            siblings: Box::new(siblings),
+            siblings: Arc::new(siblings),
             version: None,
             source: None,
         }

@@ -1,6 +1,7 @@
 //! Files at URLs: their places, and loading them in one stream.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::OpenOptions;
 use super::checkpoint::{INDEX_EXTENSION, METADATA, NAMES, PICKLE, no_checkpoint_among};
@@ -69,7 +70,7 @@ impl OpenOptions {
         if rank_files.is_empty() {
             return Err(error.unwrap_or_else(|| no_checkpoint_among(&names).in_file(&name)));
         }
-        let siblings = Box::new(UrlFolder { folder, limits: self.limits.clone() });
+        let siblings = Arc::new(UrlFolder { folder, limits: self.limits.clone() });
         let storage = FileStorage::Memory(Box::new([]));
         Ok(Place { name, has_path: false, storage, rank_files, siblings, version: None, source: None })
     }
@@ -79,7 +80,7 @@ impl OpenOptions {
         let name = PathBuf::from(&*source.name());
         self.check_begin(&source, &name).map_err(|error| error.in_file(&name))?;
         let storage = FileStorage::ranges(source.clone())?;
-        let siblings = Box::new(UrlFolder { folder, limits: self.limits.clone() });
+        let siblings = Arc::new(UrlFolder { folder, limits: self.limits.clone() });
         let (rank_files, version, source) = (Vec::new(), None, Some(source));
         Ok(Place { name, has_path: false, storage, rank_files, siblings, version, source })
     }

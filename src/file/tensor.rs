@@ -12,7 +12,8 @@ use ndarray::{Array, Dimension};
 use super::File;
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::fetch::{ReadPiece, TensorSlice, read_pieces};
-use crate::model::{FieldAttrs, FromTensors, LoadFrom, Node, TensorData, node_of, put};
+use crate::model::{FieldAttrs, FromTensors, LoadFrom, Meaning, Node, TensorData, node_of, put};
+use crate::quant::Verdict;
 use crate::read::{Entry, Index, check_sum};
 use crate::storage::{FileReader, LentBytes};
 use crate::tensor::{
@@ -411,6 +412,25 @@ impl<'f> FileTensor<'f> {
         self.entry().normalize(bytes, first).map_err(|invalid| self.locate(invalid))
     }
 
+    /// Returns whether the elements are what they seem, or the codes or scales of a quantized weight, as
+    /// [`File::quantized`] finds it.
+    ///
+    /// ```
+    /// use tensorfile::quant::Verdict;
+    /// use tensorfile::{File, TensorMap, safetensors};
+    ///
+    /// let file = File::from_bytes(safetensors::to_vec(&TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?)?;
+    /// assert!(matches!(file.get("a")?.verdict()?, Verdict::Plain));
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`File::quantized`].
+    pub fn verdict(&self) -> Result<Verdict<'f>> {
+        Ok(self.file.quantized()?.verdict(self.i))
+    }
+
     /// Reads a part of the tensor, a range for each dim, as a tensor in row-major order.
     ///
     /// Only the bytes of the part are read, or up to twice the bytes of the touched rows if this saves calls. A
@@ -613,6 +633,10 @@ impl TensorData for FileTensor<'_> {
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let copied = self.entry().copy_to(&self.file.storage, out);
         copied.map_err(|error| self.locate_written(error))
+    }
+
+    fn meaning(&self) -> Result<Meaning> {
+        Ok(self.file.quantized()?.refusal(self.i).map_or(Meaning::Numbers, Meaning::Codes))
     }
 
     fn storage_id(&self) -> Option<u64> {

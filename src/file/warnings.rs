@@ -14,7 +14,22 @@ impl File {
     pub fn warnings(&self) -> Result<Vec<Warning>> {
         let mut warnings = self.untyped_metadata().map_err(|error| self.place(error))?.warnings;
         warnings.extend(self.index_warnings());
+        warnings.extend(self.quantization_warning()?);
         Ok(warnings)
+    }
+
+    /// Returns the warning about codes that fit no layout. The configuration may be read for it.
+    pub(super) fn quantization_warning(&self) -> Result<Option<Warning>> {
+        let unknown = self.quantized()?.unknown();
+        let Some((first, part)) = unknown.first().and_then(|first| Some((first, first.parts().first()?))) else {
+            return Ok(None);
+        };
+        let more = match unknown.len() {
+            1 => String::new(),
+            several => format!("; there are {several} such weights"),
+        };
+        let text = format!("`{}` may be a quantized weight, but {}{more}", Short(first.name()), first.reason());
+        Ok(Some(Warning::new(WarningKind::Quantization, text).in_tensor(part.name())))
     }
 
     /// Returns the warnings from the index alone.

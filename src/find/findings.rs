@@ -83,6 +83,7 @@ impl Like {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Dtype,
+    Codes,
     Shape,
     Layout,
 }
@@ -107,8 +108,20 @@ impl Findings {
 
     /// Adds a tensor with a checked header, after comparing it with the value's tensor, if any. `path` is its place in
     /// the type, and `label` its name in messages.
-    pub(super) fn checked(&mut self, at: usize, path: &str, label: String, info: &TensorInfo, spec: &TensorSpec) {
+    pub(super) fn checked(
+        &mut self,
+        at: usize,
+        path: &str,
+        label: String,
+        info: &TensorInfo,
+        spec: &TensorSpec,
+        are_codes: &mut dyn FnMut(usize) -> bool,
+    ) {
         let mut checked = spec.check(info);
+        // What a cast would have to take for a number.
+        if let Some(expected) = spec.casts(info).filter(|_| are_codes(at)) {
+            return self.misfits.push((at, Kind::Codes, Misfit::new(label, info.clone(), expected.to_string())));
+        }
         if let Some(like) = &mut self.like {
             let name = like.own_name(path);
             let Some((own, is_found)) = like.tensors.get_mut(&name) else { return self.unexpected(at, label, info) };
@@ -215,11 +228,11 @@ impl Findings {
         self.gaps = sorted::values(self.gaps, &mut |(one, _), (other, _)| one.cmp(other));
         self.unexpected = sorted::values(self.unexpected, &mut |(one, _), (other, _)| one.cmp(other));
         self.misfits = sorted::values(self.misfits, &mut |(one, ..), (other, ..)| one.cmp(other));
-        let mut misfits = [Vec::new(), Vec::new(), Vec::new()];
+        let mut misfits = [const { Vec::new() }; 4];
         for (_, kind, misfit) in self.misfits {
             misfits[kind as usize].push(misfit);
         }
-        let [wrong_dtype, wrong_shape, wrong_layout] = misfits;
+        let [wrong_dtype, codes, wrong_shape, wrong_layout] = misfits;
         let missing = self.missing.iter().map(|(_, missing, spec)| (missing.name.clone(), *spec));
         let wanted: Vec<(String, TensorSpec)> = missing.chain(self.absent).collect();
         let mut report = LoadReport {
@@ -229,6 +242,7 @@ impl Findings {
             missing: self.missing.into_iter().map(|(_, missing, _)| missing).collect(),
             unexpected: self.unexpected.into_iter().map(|(_, unexpected)| unexpected).collect(),
             wrong_dtype,
+            codes,
             wrong_shape,
             wrong_layout,
             gaps: self.gaps.into_iter().map(|(_, gap)| gap).collect(),

@@ -11,6 +11,9 @@ use crate::read::ReadMetadata;
 pub(crate) trait HasMetadata {
     /// Reads the entries.
     fn entries(&self) -> Result<IndexMap<String, String>>;
+
+    /// Checks that the tensor at a position holds numbers, not codes.
+    fn check_numbers(&self, at: usize) -> Result<()>;
 }
 
 /// The metadata of the file, read on first use.

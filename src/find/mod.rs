@@ -11,6 +11,7 @@
 //! [`LoadReport`](crate::report::LoadReport) is made by driving it with the type's schema: it then reads no payload,
 //! and collects what does not fit instead of stopping there.
 
+mod codes;
 mod collection;
 mod compare;
 mod declared;
@@ -33,6 +34,7 @@ pub(crate) use fields::{FieldKey, Fields, FieldsWalk, RequiredField};
 pub(crate) use metadata::{HasMetadata, MetadataSource};
 pub(crate) use root::RootKind;
 
+use self::codes::Codes;
 use self::findings::Findings;
 use crate::error::{Category, Error, ErrorKind, Result};
 use crate::limits::Limits;
@@ -67,6 +69,7 @@ pub(crate) struct Finder<'de> {
     /// Arrays already read whose memory can be shared.
     shared: SharedArrays,
     metadata: MetadataSource<'de>,
+    codes: Codes,
 }
 
 /// How tensors are found.
@@ -145,6 +148,7 @@ impl<'de> Finder<'de> {
             required: None,
             shared: SharedArrays::default(),
             metadata,
+            codes: Codes::default(),
         }
     }
 
@@ -421,9 +425,18 @@ impl<'de> Finder<'de> {
     fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Loaded<'de>> {
         let info = self.reader.info(at);
         spec.check(info)?;
+        if spec.casts(info).is_some() {
+            self.check_numbers(at)?;
+        }
+        let info = self.reader.info(at);
         let copies = spec.copies(info);
         let payload = self.reader.payload(at, copies)?;
         Loaded::new(self.reader.info(at).clone(), payload)
+    }
+
+    /// Checks that a tensor about to be cast holds numbers.
+    fn check_numbers(&mut self, at: usize) -> Result<()> {
+        self.codes.of(self.reader.index(), &self.metadata, at)
     }
 
     /// The error if a value asks for one more tensor by position.
@@ -454,7 +467,10 @@ impl<'de> Finder<'de> {
         self.reader.skip(at);
         if let Some(findings) = &mut self.findings {
             findings.take(at);
-            findings.checked(at, self.path.name(), self.reader.index().label(at), &info, spec);
+            let (reader, metadata, codes) = (&self.reader, &self.metadata, &mut self.codes);
+            findings.checked(at, self.path.name(), reader.index().label(at), &info, spec, &mut |at| {
+                codes.of(reader.index(), metadata, at).is_err()
+            });
         }
         Ok(Loaded::without_payload(info))
     }

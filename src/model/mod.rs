@@ -69,7 +69,7 @@ pub use metadata::{MetadataKind, MetadataValue};
 pub use node::{FieldDef, KeyPart, Node, StructDef};
 #[doc(hidden)]
 pub use nothing::{FieldOr, field_or};
-pub use record::{TensorData, TensorRecord, TensorSink, Tensors};
+pub use record::{Meaning, TensorData, TensorRecord, TensorSink, Tensors};
 #[doc(hidden)]
 pub use rename_rules::{InvalidRenameRule, RenameRule, RenameRules};
 pub use schema::{Schema, SchemaEntry, SchemaMetadata};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use super::MetadataValue;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::checked_io::write_all;
 use crate::tensor::{TensorInfo, grow};
 
@@ -63,12 +63,33 @@ pub trait TensorData {
         self.write_to(out)
     }
 
+    /// Returns what the elements are, if the collection knows. Views that cast ask for it.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the configuration of a model.
+    #[doc(hidden)]
+    fn meaning(&self) -> Result<Meaning> {
+        Ok(Meaning::Unstated)
+    }
+
     /// Returns an equal number for tensors with shared bytes, if sharing can be known.
     ///
     /// Formats that store shared bytes once also compare the bytes, so equal numbers by chance do no harm.
     fn storage_id(&self) -> Option<u64> {
         self.as_bytes().map(|bytes| bytes.as_ptr().addr() as u64)
     }
+}
+
+/// What the elements of a tensor are.
+#[derive(Debug)]
+#[doc(hidden)]
+pub enum Meaning {
+    /// The collection does not know. The names of its tensors decide.
+    Unstated,
+    Numbers,
+    /// Codes or scales of a quantized weight: the error for a cast.
+    Codes(ErrorKind),
 }
 
 /// Writes a payload into memory. Fails if memory runs out.

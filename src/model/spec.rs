@@ -221,6 +221,11 @@ impl TensorSpec {
         }
     }
 
+    /// Returns the required dtype if a tensor has another one, which could be cast to it.
+    pub(crate) fn casts(&self, info: &TensorInfo) -> Option<Dtype> {
+        self.dtype.filter(|dtype| info.dtype != *dtype && info.can_cast_to(*dtype))
+    }
+
     /// Returns whether [`check`](Self::check) passes a tensor. Most are dense and in row-major order.
     #[inline]
     pub(crate) fn passes(&self, info: &TensorInfo) -> bool {

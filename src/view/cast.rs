@@ -1,16 +1,22 @@
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::storage_ids::derived_id;
 use crate::cast::{CastReport, Caster};
 use crate::error::Result;
-use crate::model::{FromTensors, TensorData, TensorRecord, TensorSink, Tensors, forward};
+use crate::model::{FromTensors, Meaning, TensorData, TensorRecord, TensorSink, Tensors, forward};
+use crate::quant::{Quantized, TensorHeaders, may_be_quantized, recognize};
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
 /// The tensors of a collection in different dtypes, cast while they are written.
 ///
 /// Each number becomes the nearest one, as [`Caster`] describes. [`casts`](Self::casts) reports how many changed.
+///
+/// Codes and scales of quantized weights are no such numbers: to cast one is an [error](crate::ErrorKind::Codes) before
+/// anything is passed on, unless you ask for them [as stored](Self::as_stored). An open [`File`](crate::File) knows its codes
+/// by names, metadata and configuration, through other views too. Of other collections, names, dtypes and shapes decide, as
+/// [`quant`](crate::quant) describes, and what only a configuration could tell is refused.
 ///
 /// ```
 /// use tensorfile::view::CastView;
@@ -38,6 +44,9 @@ pub struct CastView<'t> {
     target: Box<Target<'t>>,
     /// The cast tensors sent so far, in order.
     casts: Mutex<Vec<TensorCast>>,
+    as_stored: bool,
+    /// What the names of the tensors say, for those of which the collection says nothing.
+    recognized: OnceLock<Quantized>,
 }
 
 /// Returns the dtype of a tensor with a name and an info.
@@ -90,13 +99,50 @@ impl<'t> CastView<'t> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn new(tensors: &'t dyn Tensors, target: impl Fn(&str, &TensorInfo) -> Dtype + 't) -> Self {
-        Self { tensors, target: Box::new(target), casts: Mutex::default() }
+        let (casts, recognized) = (Mutex::default(), OnceLock::new());
+        Self { tensors, target: Box::new(target), casts, as_stored: false, recognized }
+    }
+
+    /// Casts codes and scales of quantized weights too, as if they were the weights. By default, this is an error.
+    ///
+    /// ```
+    /// use tensorfile::view::CastView;
+    /// use tensorfile::{Dtype, ErrorKind, Tensor, TensorInfo, TensorMap, WriteOptions, ten};
+    ///
+    /// let mut map = TensorMap::new();
+    /// map.insert("up.weight", Tensor::new(TensorInfo::new(Dtype::F8E4M3Fn, [2]), &[0x38, 0x40])?);
+    /// map.insert("up.weight_scale", ndarray::array![0.5_f32]);
+    /// let to_f32 = || CastView::new(&map, |_, _| Dtype::F32);
+    /// let error = ten::FORMAT.to_vec(&to_f32(), &WriteOptions::new()).unwrap_err();
+    /// assert!(matches!(error.kind(), ErrorKind::Codes { name, .. } if name == "up.weight"));
+    /// ten::FORMAT.to_vec(&to_f32().as_stored(), &WriteOptions::new())?;
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn as_stored(mut self) -> Self {
+        self.as_stored = true;
+        self
     }
 
     /// Returns the cast tensors sent so far, in order, each with the report of its last write.
     #[must_use]
     pub fn casts(&self) -> Vec<TensorCast> {
         self.lock().clone()
+    }
+
+    /// Checks that all tensors to be cast hold numbers.
+    fn check_numbers(&self) -> Result<()> {
+        let mut cast = CastCheck { view: self, position: 0, unstated: false, may_be_quantized: false };
+        self.tensors.send(&mut cast)?;
+        if !(cast.unstated && cast.may_be_quantized) {
+            return Ok(());
+        }
+        if self.recognized.get().is_none() {
+            let mut headers = TensorHeaders::default();
+            self.tensors.send(&mut headers)?;
+            self.recognized.get_or_init(|| recognize(&headers));
+        }
+        self.tensors.send(&mut CastCheck { position: 0, ..cast })
     }
 
     fn target(&self, name: &str, info: &TensorInfo) -> Dtype {
@@ -143,6 +189,9 @@ impl<'t> CastView<'t> {
 
 impl Tensors for CastView<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
+        if !self.as_stored {
+            self.check_numbers()?;
+        }
         // The tensors are the same every time, so the same ones are cast: each is found by its number.
         let mut next_cast = 0;
         self.tensors.send(&mut forward(sink, &mut |tensor, next| {
@@ -161,6 +210,45 @@ impl Tensors for CastView<'_> {
             let data = CastData { view: self, source: tensor, caster, to, number };
             next.tensor(&TensorRecord { info: &info, data: &data, tied, ..*tensor })
         }))
+    }
+}
+
+/// The tensors of a view, looked at before they are sent.
+struct CastCheck<'a, 't> {
+    view: &'a CastView<'t>,
+    position: usize,
+    /// The collection does not say what a tensor holds that is cast.
+    unstated: bool,
+    /// A name asks for a look at all of them.
+    may_be_quantized: bool,
+}
+
+impl TensorSink for CastCheck<'_, '_> {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        let position = self.position;
+        self.position += 1;
+        self.may_be_quantized |= may_be_quantized(tensor.name, tensor.info);
+        if self.view.target(tensor.name, tensor.info) == tensor.info.dtype {
+            return Ok(());
+        }
+        match tensor.data.meaning()? {
+            Meaning::Numbers => Ok(()),
+            Meaning::Codes(refusal) => Err(refusal.into()),
+            Meaning::Unstated => {
+                self.unstated = true;
+                let recognized = self.view.recognized.get();
+                recognized
+                    .and_then(|recognized| recognized.refusal(position))
+                    .map_or(Ok(()), |refusal| Err(refusal.into()))
+            }
+        }
+    }
+}
+
+impl TensorSink for TensorHeaders {
+    fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
+        self.push(tensor.name, tensor.info);
+        Ok(())
     }
 }
 
@@ -196,6 +284,11 @@ impl TensorData for CastData<'_, '_> {
             cast.report = caster.report().clone();
         }
         Ok(())
+    }
+
+    /// After the cast, they are numbers.
+    fn meaning(&self) -> Result<Meaning> {
+        Ok(Meaning::Numbers)
     }
 
     /// The same bytes cast in the same way have the same id. Other ids are equal at most by chance, which does no harm.

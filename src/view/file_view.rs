@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::file::{File, FileTensor};
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{Meaning, TensorData, TensorRecord, TensorSink, Tensors};
 
 /// The tensors of an open file, or some of them. Errors of reading them name the file, although they pass through the
 /// writer of another.
@@ -121,6 +121,10 @@ impl TensorData for FileData<'_> {
 
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.locate(out, &|out| self.data.copy_to(out))
+    }
+
+    fn meaning(&self) -> Result<Meaning> {
+        self.data.meaning()
     }
 
     fn storage_id(&self) -> Option<u64> {

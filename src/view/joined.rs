@@ -12,7 +12,7 @@ use hashbrown::{DefaultHashBuilder, HashMap};
 use super::Subset;
 use super::storage_ids::derived_id;
 use crate::error::Result;
-use crate::model::{TensorData, TensorRecord, TensorSink, Tensors, forward};
+use crate::model::{Meaning, TensorData, TensorRecord, TensorSink, Tensors, forward};
 use crate::write::may_repeat;
 
 /// The tensors of several collections, in sequence.
@@ -216,6 +216,10 @@ impl TensorData for JoinedData<'_> {
 
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.data.copy_to(out)
+    }
+
+    fn meaning(&self) -> Result<Meaning> {
+        self.data.meaning()
     }
 
     /// Parts may have different storage of the same id.

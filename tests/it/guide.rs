@@ -279,6 +279,11 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::RepeatedField { name: "weight".to_owned() },
         ErrorKind::Misaligned { dtype: Dtype::F32, alignment: 4 },
         ErrorKind::Cast(cast),
+        ErrorKind::Codes {
+            name: "up.weight".to_owned(),
+            what: "holds fp8 codes; `up.weight_scale` has their scales".to_owned(),
+            can_be_decoded: true,
+        },
         ErrorKind::Unsupported {
             what: "store bf16".to_owned(),
             instead: format!("btf stores {btf}; `view::CastView` casts"),

@@ -49,6 +49,8 @@ mod packages;
 mod plans;
 mod print;
 mod progress;
+#[cfg(all(feature = "gguf", feature = "safetensors"))]
+mod quant;
 mod ranges;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 mod readme;

@@ -35,6 +35,7 @@ impl Display for LoadReport {
         let is_castable = |misfit: &Misfit| misfit.expected.parse().is_ok_and(|dtype| misfit.found.can_cast_to(dtype));
         let cast = if self.wrong_dtype.iter().any(is_castable) { " (`#[tensor(cast)]` converts numbers)" } else { "" };
         misfits(f, &format!("wrong dtype{cast}"), &self.wrong_dtype)?;
+        misfits(f, "codes of quantized weights, which `#[tensor(cast)]` does not decode", &self.codes)?;
         misfits(f, "wrong shape", &self.wrong_shape)?;
         misfits(f, "wrong layout", &self.wrong_layout)?;
         let gaps: Vec<_> = self.gaps.iter().map(gap).collect();
@@ -59,6 +60,7 @@ impl LoadReport {
             (self.missing.len(), "missing"),
             (self.unexpected.len(), "unexpected"),
             (self.wrong_dtype.len(), "wrong dtype"),
+            (self.codes.len(), if self.codes.len() == 1 { "tensor of codes" } else { "tensors of codes" }),
             (self.wrong_shape.len(), "wrong shape"),
             (self.wrong_layout.len(), "wrong layout"),
             (self.gaps.len(), if self.gaps.len() == 1 { "gap in a list" } else { "gaps in lists" }),

@@ -53,6 +53,8 @@ pub struct LoadReport {
     pub unexpected: Vec<UnexpectedTensor>,
     /// Tensors with another dtype than the type, in the order of the file.
     pub wrong_dtype: Vec<Misfit>,
+    /// Codes and scales of quantized weights that would have to be cast, in file order; see [`quant`](crate::quant).
+    pub codes: Vec<Misfit>,
     /// Tensors with a different rank or different dims than the type, in file order.
     pub wrong_shape: Vec<Misfit>,
     /// Tensors with another layout than the type, or in the place of a struct, a map or a list, in the order of the
@@ -240,7 +242,7 @@ impl LoadReport {
     /// Returns the number of findings. Each one keeps the type from being read.
     #[must_use]
     pub fn count(&self) -> usize {
-        let misfits = self.wrong_dtype.len() + self.wrong_shape.len() + self.wrong_layout.len();
+        let misfits = self.wrong_dtype.len() + self.codes.len() + self.wrong_shape.len() + self.wrong_layout.len();
         let metadata = self.missing_metadata.len() + self.invalid_metadata.len();
         let tensors = self.missing.len() + self.unexpected.len() + misfits + self.gaps.len();
         tensors + metadata + usize::from(self.refused.is_some())

@@ -7,6 +7,7 @@ use super::dcp::is_metadata;
 use super::shards::{is_index, part_names};
 use crate::error::{Error, Result};
 use crate::file::place::Place;
+use crate::file::quantized::Quantization;
 use crate::file::{File, OpenOptions};
 use crate::storage::FileReader;
 
@@ -29,7 +30,7 @@ enum PlaceKind {
 impl OpenOptions {
     /// Opens what is at a place. With `only`, the file may have no other tensor than the one of this name or position.
     pub(in crate::file) fn open_place(&self, place: Place, only: Option<&str>) -> Result<File> {
-        let (name, has_path) = (place.name.clone(), place.has_path);
+        let (name, has_path, siblings) = (place.name.clone(), place.has_path, place.siblings.clone());
         let open = || {
             // The bytes read to find the format are not read again for the index.
             let mut reader = FileReader::with_index(&place.storage);
@@ -63,7 +64,8 @@ impl OpenOptions {
             }
         };
         let opened = open().map_err(|error: Error| error.in_file(&name));
-        opened.map(|file| File { has_path, progress: self.progress.clone(), ..file })
+        let quantization = Quantization::beside(siblings, self.config.clone());
+        opened.map(|file| File { has_path, progress: self.progress.clone(), quantization, ..file })
     }
 
     /// Finds out what is at a place, from its name and its first bytes.

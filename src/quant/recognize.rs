@@ -1,0 +1,110 @@
+//! Finds the quantized weights among tensors: one walk over their names, and a look at the table of layouts for each name
+//! that may be a part.
+
+use hashbrown::HashMap;
+
+use super::layout::{self, Candidate, MARKER, Recognized};
+use super::logical::Place;
+use super::{LogicalTensor, Observed, Part, Quantized, Role, UnknownCodes};
+use crate::tensor::TensorInfo;
+
+/// Names below the module of a weight that belong to it, but are not needed for it.
+const OTHERS: &[&str] = &[
+    "input_scale",
+    "input_global_scale",
+    "input_zero_point",
+    "output_scale",
+    "scale_input",
+    "q_scale",
+    "k_scale",
+    "v_scale",
+    "weight_format",
+    "comfy_quant",
+];
+
+/// Returns whether a tensor makes its collection worth a look: most collections have none.
+pub(crate) fn may_be_quantized(name: &str, info: &TensorInfo) -> bool {
+    layout::of(name, info).is_some()
+}
+
+/// Finds the quantized weights.
+pub(crate) fn recognize(observed: &dyn Observed) -> Quantized {
+    let mut all = Vec::new();
+    for position in 0..observed.len() {
+        let (name, info) = observed.tensor(position);
+        let Some((layout, stem)) = layout::of(name, info) else { continue };
+        let mut candidate = Candidate::new(observed, position, stem);
+        if let Some(found) = (layout.find)(&mut candidate) {
+            all.push((candidate.into_parts(), found));
+        }
+    }
+    if all.is_empty() {
+        return Quantized::default();
+    }
+    // Names may lead to the first of several tensors, and a stream has them in any order.
+    all.sort_by_key(|(parts, _)| parts.iter().map(|part| part.position).min());
+    let mut quantized = Quantized::default();
+    refuse_doubles(&mut all);
+    for (parts, found) in all {
+        quantized.add(parts, found);
+    }
+    quantized.add_others(observed);
+    quantized
+}
+
+/// Makes weights unknown that claim the same codes.
+fn refuse_doubles(all: &mut [(Vec<Part>, Recognized)]) {
+    let mut owners: HashMap<usize, usize> = HashMap::new();
+    let mut doubles = Vec::new();
+    for (i, (parts, _)) in all.iter().enumerate() {
+        for part in parts.iter().filter(|part| part.role == Role::Codes) {
+            if let Some(other) = owners.insert(part.position, i) {
+                doubles.extend([other, i]);
+            }
+        }
+    }
+    for i in doubles {
+        if all[i].1.known.is_ok() {
+            all[i].1.known = Err("the names fit two layouts".to_owned());
+        }
+    }
+}
+
+impl Quantized {
+    fn add(&mut self, parts: Vec<Part>, found: Recognized) {
+        let Recognized { name, known } = found;
+        match known {
+            Ok(layout::Known { scheme, details, shape, recipe }) => {
+                let i = self.tensors.len();
+                self.places.extend(parts.iter().map(|part| (part.position, Place::Part(i, part.role))));
+                self.tensors.push(LogicalTensor { name, scheme, details, shape, parts, recipe });
+            }
+            Err(reason) => {
+                let i = self.unknown.len();
+                self.places.extend(parts.iter().map(|part| (part.position, Place::Unknown(i))));
+                self.unknown.push(UnknownCodes { name, parts, reason });
+            }
+        }
+    }
+
+    /// Adds the tensors that only belong to a weight.
+    fn add_others(&mut self, observed: &dyn Observed) {
+        for i in 0..self.tensors.len() {
+            let module = layout::module_of(&self.tensors[i].name).to_owned();
+            let names = OTHERS.iter().map(|leaf| format!("{module}{leaf}"));
+            // The marker is at the beginning of the model, which may be anything that the name begins with.
+            let starts = module.match_indices('.').map(|(at, _)| at + 1).chain([0]);
+            let markers: Vec<String> = starts.map(|end| format!("{}{MARKER}", &module[..end])).collect();
+            let takes_marker = self.tensors[i].scheme == super::Scheme::Fp8;
+            for name in names.chain(markers.into_iter().filter(|_| takes_marker)) {
+                let Some(position) = observed.position(&name) else { continue };
+                if self.places.contains_key(&position) {
+                    continue;
+                }
+                let dtype = observed.tensor(position).1.dtype;
+                self.places.insert(position, Place::Part(i, Role::Other));
+                self.tensors[i].parts.push(Part { role: Role::Other, name, position, dtype });
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Weights decoded right to the bit, in every way in which a file is read.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use half::bf16;
+use ndarray::{ArrayD, ArrayViewD};
+use sha2::{Digest as _, Sha256};
+use tensorfile::{Dequantize, Dtype, File, OpenOptions, Tensor, TensorMap, safetensors};
+
+use super::{Case, cases};
+
+/// The cases that are decoded.
+fn decoded() -> impl Iterator<Item = Case> {
+    cases().into_iter().filter(|case| case.kind == "quantized")
+}
+
+fn to(dtype: Dtype) -> OpenOptions {
+    OpenOptions::new().dequantize(Dequantize::to(dtype))
+}
+
+/// Returns the digest of little-endian elements, with one NaN for all.
+fn digest(dtype: Dtype, bytes: &[u8]) -> String {
+    let mut sha = Sha256::new();
+    match dtype {
+        Dtype::F32 => {
+            for bytes in bytes.as_chunks::<4>().0 {
+                let is_nan = f32::from_le_bytes(*bytes).is_nan();
+                sha.update(if is_nan { 0x7fc0_0000_u32.to_le_bytes() } else { *bytes });
+            }
+        }
+        _ => {
+            for bytes in bytes.as_chunks::<2>().0 {
+                let is_nan = bf16::from_le_bytes(*bytes).is_nan();
+                sha.update(if is_nan { 0x7fc0_u16.to_le_bytes() } else { *bytes });
+            }
+        }
+    }
+    sha.finalize().iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+/// Checks all weights of a file against those of a case.
+fn check(case: &Case, what: &str, dtype: Dtype, weights: &BTreeMap<String, Tensor>) {
+    for (name, weight) in &case.tensors {
+        let tensor = weights.get(name).unwrap_or_else(|| panic!("{}: {what}: no {name}", case.name));
+        let context = format!("{}: {what}: `{name}` in {dtype}", case.name);
+        assert_eq!((tensor.dtype(), tensor.shape().dims()), (dtype, &weight.shape[..]), "{context}");
+        let expected = if dtype == Dtype::F32 { &weight.f32 } else { &weight.bf16 };
+        assert_eq!(&digest(dtype, tensor.as_bytes()), expected, "{context}");
+    }
+}
+
+fn all(file: &File) -> BTreeMap<String, Tensor> {
+    file.tensors().map(|tensor| (tensor.name().to_owned(), tensor.read().unwrap())).collect()
+}
+
+#[test]
+fn every_case_is_right_to_the_bit() {
+    for case in decoded() {
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let file = to(dtype).open(case.path()).unwrap();
+            assert!(file.quantized().unwrap().is_empty(), "{}", case.name);
+            check(&case, "one by one", dtype, &all(&file));
+            let map: TensorMap = file.load().unwrap();
+            check(&case, "loaded", dtype, &map.into_iter().collect());
+            let mut written = BTreeMap::new();
+            for tensor in file.tensors() {
+                let mut bytes = Vec::new();
+                tensor.write_row_major_to(&mut bytes).unwrap();
+                written.insert(tensor.name().to_owned(), Tensor::new(tensor.info().clone(), &bytes).unwrap());
+            }
+            check(&case, "written", dtype, &written);
+            let copy =
+                File::from_bytes(safetensors::FORMAT.to_vec(&file, &tensorfile::WriteOptions::new()).unwrap()).unwrap();
+            check(&case, "converted", dtype, &all(&copy));
+        }
+    }
+}
+
+#[test]
+fn parts_may_be_in_memory_and_in_any_order() {
+    for case in decoded() {
+        let file = case.open();
+        if file.format().name == "gguf" {
+            continue;
+        }
+        let map: TensorMap = file.load().unwrap();
+        let backwards: TensorMap = map.into_iter().rev().collect();
+        let mut options = to(Dtype::F32);
+        for name in ["config.json", "hf_quant_config.json"] {
+            let path = case.path().join(name);
+            if path.is_file() && std::fs::read_to_string(&path).unwrap().contains("quantization") {
+                options = options.config(path);
+            }
+        }
+        let file = options.from_bytes(safetensors::to_vec(&backwards).unwrap()).unwrap();
+        check(&case, "backwards", Dtype::F32, &all(&file));
+    }
+}
+
+fn view(tensor: &Tensor) -> ArrayD<f32> {
+    tensor.as_view().to_array::<f32>().unwrap()
+}
+
+/// Numbers that are compared as bits, with one NaN for all.
+fn bits(array: &ArrayViewD<'_, f32>) -> Vec<u32> {
+    array.iter().map(|number| if number.is_nan() { 0x7fc0_0000 } else { number.to_bits() }).collect()
+}
+
+/// Boxes of a shape: halves, single rows and columns, and ranges that begin and end within groups.
+fn boxes(shape: &[usize]) -> Vec<Vec<Range<usize>>> {
+    let cuts = |dim: usize| {
+        let third = dim / 3;
+        vec![0..dim, 0..dim / 2, dim / 2..dim, dim - 1..dim, third..(third + 5).min(dim), 1.min(dim - 1)..dim]
+    };
+    let choices: Vec<Vec<Range<usize>>> = shape.iter().map(|dim| cuts(*dim)).collect();
+    let one =
+        |pick: &dyn Fn(usize) -> usize| choices.iter().enumerate().map(|(dim, cuts)| cuts[pick(dim)].clone()).collect();
+    let mut boxes: Vec<Vec<Range<usize>>> = (0..6).map(|cut| one(&|_| cut)).collect();
+    boxes.extend((0..6).map(|cut| one(&|dim| if dim + 1 == shape.len() { cut } else { 0 })));
+    boxes.extend((0..6).map(|cut| one(&|dim| if dim + 1 == shape.len() { 0 } else { cut })));
+    boxes.extend((0..6).map(|cut| one(&|dim| (cut + 2 * dim) % 6)));
+    boxes
+}
+
+#[test]
+fn any_slice_equals_that_of_the_whole() {
+    for case in decoded() {
+        let file = to(Dtype::F32).open(case.path()).unwrap();
+        for name in case.tensors.keys() {
+            let tensor = file.get(name).unwrap();
+            let whole = view(&tensor.read().unwrap());
+            for ranges in boxes(tensor.shape().dims()) {
+                let part = view(&tensor.slice(&ranges).unwrap());
+                let expected = whole.slice_each_axis(|axis| {
+                    let range = &ranges[axis.axis.index()];
+                    ndarray::Slice::from(range.clone())
+                });
+                assert_eq!(bits(&part.view()), bits(&expected), "{}: {ranges:?}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_are_read_from_any_offset() {
+    for case in decoded() {
+        let file = to(Dtype::Bf16).open(case.path()).unwrap();
+        for name in case.tensors.keys() {
+            let tensor = file.get(name).unwrap();
+            let whole = tensor.read().unwrap();
+            for (offset, len) in [(0, 1), (1, 7), (63, 300), (whole.as_bytes().len() - 5, 5)] {
+                let mut bytes = vec![0; len];
+                tensor.read_at(offset as u64, &mut bytes).unwrap();
+                assert_eq!(bytes, whole.as_bytes()[offset..offset + len], "{}: {offset}", case.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn schemes_that_are_only_recognized_are_refused_by_name() {
+    for case in cases().into_iter().filter(|case| case.kind == "recognise") {
+        let error = to(Dtype::F32).open(case.path()).unwrap_err().to_string();
+        assert!(error.contains("cannot dequantize") && error.contains("recognized, but not decoded"), "{error}");
+        // Left out, it stays as it is stored.
+        let file = OpenOptions::new().dequantize(Dequantize::to(Dtype::F32).only(|_| false)).open(case.path()).unwrap();
+        assert!(!file.quantized().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn decoys_and_unknown_weights_stay_as_they_are() {
+    for case in cases().into_iter().filter(|case| matches!(case.kind.as_str(), "decoy" | "ambiguous")) {
+        let stored: TensorMap = case.open().load().unwrap();
+        let opened: TensorMap = to(Dtype::F32).open(case.path()).unwrap().load().unwrap();
+        assert_eq!(stored, opened, "{}", case.name);
+    }
+}
+
+#[test]
+fn weights_are_decoded_to_floats_only() {
+    for dtype in [Dtype::I8, Dtype::F64, Dtype::F8E4M3Fn] {
+        let error = to(dtype).open(decoded().next().unwrap().path()).unwrap_err().to_string();
+        assert!(
+            error.contains(&format!("cannot dequantize to {dtype}; weights are decoded to f32, bf16 or f16")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn some_weights_may_be_chosen() {
+    let case = decoded().find(|case| case.name == "fp8-block").unwrap();
+    let dequantize = Dequantize::to(Dtype::F16).only(|name| name.contains("down_proj"));
+    let file = OpenOptions::new().dequantize(dequantize).open(case.path()).unwrap();
+    assert_eq!(file.get("model.layers.0.mlp.down_proj.weight").unwrap().dtype(), Dtype::F16);
+    assert!(file.position("model.layers.0.mlp.down_proj.weight_scale_inv").is_none());
+    assert_eq!(file.get("lm_head.weight").unwrap().dtype(), Dtype::Bf16);
+    assert!(file.view("model.layers.0.mlp.down_proj.weight").is_err());
+    // The others keep their places, and their metadata.
+    assert_eq!(file.metadata().unwrap().entries, case.open().metadata().unwrap().entries);
+}
