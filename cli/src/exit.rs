@@ -192,6 +192,8 @@ const OWN_WORDS: &[(&str, &str)] = &[
     ("`WriteOptions::embed_names`", "--names embed"),
     ("`Options::keep_dim_order`", "--keep-dim-order"),
     ("`#[tensor(rename)]`", "--rename"),
+    ("`OpenOptions::dequantize` decodes", "--dequantize decodes"),
+    ("`CastView::as_stored` casts", "--as-stored casts"),
     // `convert` names the cast that helps.
     ("; `view::CastView` casts", ""),
     ("by position, as a list or a tuple, or as `#0`", "by position, as `#0`"),

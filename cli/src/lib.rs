@@ -29,12 +29,12 @@ mod repeated;
 mod signals;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Printer, parse_bytes, set_max_memory};
+use args::{Decoding, Printer, parse_bytes, set_config, set_max_memory};
 use commands::Command;
 use exit::{Failure, Verdict};
 use output::Stdout;
@@ -67,6 +67,11 @@ struct Cli {
     /// ranges.
     #[arg(long, value_name = "SIZE", global = true, value_parser = parse_bytes)]
     max_memory: Option<u64>,
+    /// Take this configuration for that of the model, instead of the `config.json` beside it
+    ///
+    /// It says how quantized weights are stored: bits, groups and versions.
+    #[arg(long, value_name = "PATH", global = true)]
+    config: Option<PathBuf>,
     /// Print how many requests servers answered, and how many bytes they sent
     #[arg(long, short, global = true)]
     verbose: bool,
@@ -103,6 +108,8 @@ pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     };
     cli.color.write_global();
     set_max_memory(cli.max_memory);
+    set_config(cli.config);
+    Decoding::default().apply();
     signals::handle();
     check_threads();
 
@@ -170,6 +177,8 @@ pub fn run(args: &[impl AsRef<OsStr>]) -> ProgramRun {
         Err(error) => return ProgramRun { code: Failure::USAGE, output: Vec::new(), message: Some(error.to_string()) },
     };
     set_max_memory(cli.max_memory);
+    set_config(cli.config);
+    Decoding::default().apply();
     let mut out = Stdout::to_memory();
     let (code, message) = match cli.command.run(&mut out) {
         Ok(Verdict::Pass) => (0, None),

@@ -42,6 +42,11 @@ pub struct Cast {
     /// Also cast integers to floats and floats to integers
     #[arg(long, requires = "dtypes")]
     cast_integers: bool,
+    /// Also cast codes and scales of quantized weights, as if they were the weights
+    ///
+    /// Without it, such a cast is refused: codes mean nothing without their scales, and rounded scales change every weight.
+    #[arg(long, requires = "dtypes")]
+    as_stored: bool,
     /// Print the number of changed elements for each tensor; they are not read with --dry-run
     #[arg(long, short, requires = "dtypes")]
     verbose: bool,
@@ -227,7 +232,8 @@ impl Cast {
         {
             return Err(Failure::usage(format_args!("casting {from} to {to} needs --cast-integers")));
         }
-        Ok(CastView::new(tensors, move |name, info| self.target(name, info, format)))
+        let cast = CastView::new(tensors, move |name, info| self.target(name, info, format));
+        Ok(if self.as_stored { cast.as_stored() } else { cast })
     }
 
     /// Returns whether tensors are to be cast.
@@ -480,7 +486,7 @@ mod tests {
 
     fn cast(rules: &[&str], cast_integers: bool) -> Cast {
         let dtypes = rules.iter().map(|rules| rules.parse().unwrap()).collect();
-        Cast { dtypes, cast_integers, verbose: false, fail_on: Vec::new() }
+        Cast { dtypes, cast_integers, as_stored: false, verbose: false, fail_on: Vec::new() }
     }
 
     fn target(rules: &[&str], cast_integers: bool, from: Dtype) -> Dtype {

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use clap::builder::PossibleValuesParser;
 use tensorfile::file::{Backend, is_saved_to, shown_url};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
-use tensorfile::{FORMATS, File, Format, Limits, OpenOptions};
+use tensorfile::{Dequantize, FORMATS, File, Format, Limits, OpenOptions};
 use tensorfile_datasets::{TAR, is_shard_at, splits};
 
 use super::standard_input::{is_stdin, is_stream, open_stdin, open_stream};
@@ -26,10 +26,37 @@ pub fn set_max_memory(bytes: Option<u64>) {
     MAX_MEMORY.store(bytes.unwrap_or(0), Ordering::Relaxed);
 }
 
+/// The configuration of the model, if the command line names one.
+static CONFIG: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Sets the configuration of the model, for all files opened from now on.
+pub fn set_config(path: Option<PathBuf>) {
+    *CONFIG.lock().unwrap_or_else(PoisonError::into_inner) = path;
+}
+
+/// The quantized weights that are decoded.
+static DEQUANTIZE: Mutex<Option<Dequantize>> = Mutex::new(None);
+
+/// Sets the quantized weights that are decoded, for all files opened from now on.
+pub(super) fn set_dequantize(dequantize: Option<Dequantize>) {
+    *DEQUANTIZE.lock().unwrap_or_else(PoisonError::into_inner) = dequantize;
+}
+
+fn dequantize() -> Option<Dequantize> {
+    DEQUANTIZE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 /// Returns the options for opening all files.
 pub(super) fn options() -> OpenOptions {
     // A mapped file could change while the program runs, and its pages would count as memory of the program.
-    OpenOptions::new().backend(Backend::Positioned).limits(limits())
+    let mut options = OpenOptions::new().backend(Backend::Positioned).limits(limits());
+    if let Some(dequantize) = dequantize() {
+        options = options.dequantize(dequantize);
+    }
+    match &*CONFIG.lock().unwrap_or_else(PoisonError::into_inner) {
+        Some(path) => options.config(path),
+        None => options,
+    }
 }
 
 /// Returns the limits for all files.
@@ -70,6 +97,8 @@ impl TensorSink for PassOver {
 }
 
 fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
+    // Codes that pass one by one cannot be decoded.
+    let sink = sink.filter(|_| dequantize().is_none());
     let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);

@@ -1,19 +1,20 @@
+use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::report::WarningKind;
-use tensorfile::{ErrorKind, Format, Tensors};
+use tensorfile::{ErrorKind, File, Format, Tensors};
 use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension,
+    Cast, Decoding, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension,
     is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
 };
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Export, Kept};
+use crate::export::{Export, Kept, quoted, torn};
 use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -54,6 +55,8 @@ pub struct Convert {
     rename: Rename,
     #[command(flatten)]
     cast: Cast,
+    #[command(flatten)]
+    decoding: Decoding,
     /// Write shards of at most this size, such as 5GB, and an index of them
     ///
     /// A tensor that is larger has a shard of its own. If everything fits into one shard, one file is written. A WebDataset
@@ -86,6 +89,7 @@ Examples:
 
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         out.expect_json(self.write.json);
         if self.split.is_given() {
             return self.write_part(out);
@@ -123,6 +127,9 @@ impl Convert {
             kept = kept.cast();
         }
         let export = Export::plan(&self.write, tensors, kept, target)?.with_note(NewNames::note(&names));
+        let is_kept = |position| file.nth(position).is_some_and(|tensor| self.filter.matches(tensor.name()));
+        let torn = chosen.and_then(|_| torn(&file, &is_kept));
+        let export = export.with_note(torn);
         self.filter.expect_some(export.len())?;
         if self.cast.check(&cast, path)? == Verdict::Fail {
             return Ok(Verdict::Fail);
@@ -131,11 +138,27 @@ impl Convert {
             self.cast.check_uncast(&cast.casts(), &export.list()?, self.write.lossy)?;
         }
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
+        if self.decoding.is_given()
+            && let Some(stale) = stale_configuration(&file)
+        {
+            note(stale);
+        }
         if !self.write.dry_run {
             self.cast.report(&cast.casts());
         }
         Ok(Verdict::Pass)
     }
+}
+
+/// Says which keys of the configuration beside a file are not true of its decoded weights.
+fn stale_configuration(file: &File) -> Option<String> {
+    let path = file.path()?.with_file_name("config.json");
+    let config: serde_json::Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+    let keys = ["quantization_config", "quantization"];
+    let stale: Vec<String> = keys.iter().filter(|key| config.get(key).is_some()).map(|key| (*key).to_owned()).collect();
+    let (is, path) = (if stale.len() == 1 { "is" } else { "are" }, path.display());
+    (!stale.is_empty())
+        .then(|| format!("{path}: {} {is} not true of decoded weights; copy the file without it", quoted(&stale)))
 }
 
 /// A folder that is packed into WebDataset shards, or a shard that is unpacked.
@@ -241,7 +264,9 @@ impl Convert {
 
     /// Returns whether options are given that change tensors or files.
     fn has_other_options(&self) -> bool {
-        let shown = |convert: &Self| format!("{:?}", (&convert.filter, &convert.rename, &convert.cast, &convert.write));
+        let shown = |convert: &Self| {
+            format!("{:?}", (&convert.filter, &convert.rename, &convert.cast, &convert.decoding, &convert.write))
+        };
         #[derive(Parser)]
         struct Defaults {
             #[command(flatten)]

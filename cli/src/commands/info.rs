@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use tensorfile::File;
 use tensorfile::model::FileMetadata;
+use tensorfile::quant::Scheme;
 use tensorfile::view::{ByteMap, is_aligned};
 
 use crate::args::{Inputs, Printer, Warnings};
@@ -69,6 +70,7 @@ impl Info {
         section("shards", (file.shards > 0).then(|| counted(file.shards, "file")).into_iter().collect());
         section("tensors", vec![tensors(&file.total)]);
         section("dtypes", self.dtypes(file));
+        section("quantized", quantized(&file.quantized));
         section("payload", self.payload(&file.storage));
         section("other bytes", self.other_bytes(&file.storage));
         section("compressed", self.compressed(file));
@@ -126,6 +128,11 @@ impl Info {
     }
 }
 
+/// Describes the schemes of quantized weights, each with their number.
+fn quantized(schemes: &IndexMap<String, usize>) -> Vec<String> {
+    schemes.iter().map(|(scheme, weights)| format!("{scheme}: {}", counted(*weights, "weight"))).collect()
+}
+
 fn byte_order(file: &Description<'_>) -> Vec<String> {
     let big_endian = |tensors| format!("big-endian: {}", of_all(tensors, file));
     (file.big_endian > 0).then(|| big_endian(file.big_endian)).into_iter().collect()
@@ -174,6 +181,9 @@ pub struct Description<'f> {
     total: Total,
     /// The sums for each dtype, in the order of the file.
     dtypes: IndexMap<&'f str, Total>,
+    /// The number of quantized weights of each scheme; `unknown` if they fit no layout.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    quantized: IndexMap<String, usize>,
     storage: ByteMap,
     /// The number of files, if there are several.
     shards: usize,
@@ -215,7 +225,16 @@ impl<'f> Description<'f> {
             total.add(&tensor);
             dtypes.entry(dtype_label(tensor.info)).or_default().add(&tensor);
         }
+        let mut schemes = IndexMap::new();
+        // The warnings say what cannot be found out.
+        if let Ok(quantized) = file.quantized() {
+            // Blocks of ggml are dtypes.
+            let known = quantized.tensors().iter().filter(|weight| weight.scheme() != Scheme::Ggml);
+            known.for_each(|weight| *schemes.entry(weight.to_string()).or_default() += 1);
+            quantized.unknown().iter().for_each(|_| *schemes.entry("unknown".to_owned()).or_default() += 1);
+        }
         Self {
+            quantized: schemes,
             file: path.display().to_string(),
             format: file.format().name,
             version: metadata.version.as_deref(),

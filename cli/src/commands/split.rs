@@ -7,7 +7,7 @@ use tensorfile::view::FileView;
 
 use crate::args::{Glob, Input, InvalidGlob, NewNames, NoClobber, Rename, Target, Unnamed, WriteArgs, parse_bytes};
 use crate::exit::{Failure, Outcome, Verdict};
-use crate::export::{Export, Kept};
+use crate::export::{Export, Kept, torn};
 use crate::identity::is_same_file;
 use crate::output::{Stdout, note};
 
@@ -99,6 +99,14 @@ impl Split {
         let names = self.rename.new_names(&[(&file, path)], unnamed, None)?;
         for positions in groups.values() {
             names[0].expect_unique_among(path, &mut positions.iter().copied())?;
+        }
+        // Shards are opened together, and their parts find each other.
+        let apart = self.by.max_shard_size.is_none().then(|| {
+            let place = |position| groups.values().position(|positions| positions.binary_search(&position).is_ok());
+            torn(&file, &place)
+        });
+        if let Some(torn) = apart.flatten() {
+            note(format_args!("{}: {torn}", path.display()));
         }
         let source = names[0].view(path);
         let subsets: Vec<FileView<'_>> =

@@ -18,6 +18,7 @@ use serde::Serialize;
 use tensorfile::cast::Caster;
 use tensorfile::file::SavePlan;
 use tensorfile::model::{FileMetadata, TensorRecord, TensorSink, describes_dtypes, describes_layout};
+use tensorfile::quant::{LogicalTensor, Role};
 use tensorfile::view::{Joined, Renamed, TensorCast};
 use tensorfile::{
     Dtype, Error, ErrorKind, File, Format, Layout, Result, SaveOptions, TensorInfo, Tensors, WriteOptions,
@@ -103,6 +104,27 @@ impl Kept {
 /// Adds the name of the faulty file to an error: an input file, or else the file to write.
 fn in_its_file(result: Result<()>, written: &Path) -> Outcome<()> {
     result.map_err(|error| Failure::from_error(error.path().unwrap_or(written).display(), &error))
+}
+
+/// Says which parts of a quantized weight go to different files, or are left out; `None` if all stay together. `place` returns
+/// the new file of the tensor at a position.
+pub fn torn<P: PartialEq>(file: &File, place: &dyn Fn(usize) -> P) -> Option<String> {
+    let quantized = file.quantized().ok()?;
+    let is_torn = |weight: &&LogicalTensor| {
+        let mut needed = weight.parts().iter().filter(|part| part.role() != Role::Other);
+        let first = needed.next().map(|part| place(part.position()));
+        needed.any(|part| Some(place(part.position())) != first)
+    };
+    let mut torn = quantized.tensors().iter().filter(is_torn);
+    let first = torn.next()?;
+    let apart = first.parts().iter().find(|part| place(part.position()) != place(first.parts()[0].position()));
+    let more = match torn.count() {
+        0 => String::new(),
+        more => format!("; so it is with {}", counted(more + 1, "weight")),
+    };
+    let (weight, codes) = (escape(first.name()), escape(first.parts()[0].name()));
+    let other = apart.map(|part| format!(": `{}` is not with `{codes}`", escape(part.name()))).unwrap_or_default();
+    Some(format!("the parts of the quantized weight `{weight}` are torn from each other{other}{more}"))
 }
 
 /// Joins the tensors of files. If a name occurs in several files, the error message ends with a hint.

@@ -3,6 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use serde::{Serialize, Serializer};
 use tensorfile::file::FileTensor;
+use tensorfile::quant::{Role, Scheme, Verdict};
 use tensorfile::{Dtype, File, Layout, TensorInfo};
 
 /// Returns the text of a dtype column.
@@ -69,7 +70,7 @@ pub fn row_major_index(position: u64, shape: &[usize]) -> Vec<u64> {
 
 /// Returns the style of the label of a dtype, or of a dtype and a shape: one for floats, integers, bools and others.
 pub fn dtype_style(label: &str) -> Style {
-    let name = label.split('[').next().unwrap_or_default();
+    let name = label.split(['[', CODES]).next().unwrap_or_default();
     let color = match name.parse::<Dtype>() {
         Ok(dtype) if dtype.is_float() => AnsiColor::Cyan,
         Ok(dtype) if dtype.is_integer() => AnsiColor::Green,
@@ -96,6 +97,34 @@ pub fn type_label(info: &TensorInfo) -> String {
     format!("{}{}", dtype_label(info), shape_label(info))
 }
 
+/// Returns what a tensor is of a quantized weight. The warnings of the file say what cannot be found out.
+pub fn verdict(tensor: FileTensor<'_>) -> Verdict<'_> {
+    tensor.verdict().unwrap_or(Verdict::Plain)
+}
+
+/// Returns whether the elements are stored codes or scales, whose dtype does not say so: blocks of ggml have dtypes of their
+/// own.
+pub fn are_codes(verdict: Verdict<'_>) -> bool {
+    match verdict {
+        Verdict::Plain => false,
+        Verdict::Part(weight, role) => !(weight.scheme() == Scheme::Ggml && role == Role::Codes),
+        _ => true,
+    }
+}
+
+/// Returns what a tensor is of a quantized weight: `fp8 codes`, `fp8 scale`; empty for a plain one.
+pub fn scheme_label(verdict: Verdict<'_>) -> String {
+    match verdict {
+        Verdict::Part(weight, role) if are_codes(verdict) => format!("{} {role}", weight.scheme()),
+        Verdict::Unknown(_) => "unknown codes".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The mark of a dtype whose elements are codes or scales, and what it means.
+pub const CODES: char = '*';
+pub const CODES_NOTE: &str = "* codes and scales of quantized weights, as stored: these are not the weights";
+
 /// A tensor as a row of a listing.
 #[derive(Debug, Clone, Copy)]
 pub struct TensorRow<'f> {
@@ -103,12 +132,15 @@ pub struct TensorRow<'f> {
     pub info: &'f TensorInfo,
     pub offset: u64,
     pub bytes: u64,
+    /// What it is of a quantized weight.
+    pub verdict: Verdict<'f>,
 }
 
 impl<'f> From<FileTensor<'f>> for TensorRow<'f> {
     fn from(tensor: FileTensor<'f>) -> Self {
         let range = tensor.range();
-        Self { name: tensor.name(), info: tensor.info(), offset: range.start, bytes: range.end - range.start }
+        let verdict = verdict(tensor);
+        Self { name: tensor.name(), info: tensor.info(), offset: range.start, bytes: range.end - range.start, verdict }
     }
 }
 
@@ -123,6 +155,13 @@ impl Serialize for TensorRow<'_> {
             layout: LayoutRow<'a>,
             bytes: u64,
             offset: u64,
+            /// The scheme of the quantized weight that it is a part of.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            scheme: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            role: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            part_of: Option<&'a str>,
         }
 
         #[derive(Serialize)]
@@ -142,7 +181,7 @@ impl Serialize for TensorRow<'_> {
             Other,
         }
 
-        let Self { name, info, offset, bytes } = *self;
+        let Self { name, info, offset, bytes, verdict } = *self;
         let layout = match &info.layout {
             Layout::RowMajor => LayoutRow::RowMajor,
             Layout::DimOrder(order) => LayoutRow::DimOrder { dim_order: order.as_slice() },
@@ -153,7 +192,12 @@ impl Serialize for TensorRow<'_> {
             _ => LayoutRow::Other,
         };
         let dtype = info.unknown_dtype().unwrap_or_else(|| info.dtype.name());
-        Row { name, dtype, shape: &info.shape, layout, bytes, offset }.serialize(serializer)
+        let (scheme, role, part_of) = match verdict {
+            Verdict::Part(weight, role) => (Some(weight.scheme().name()), Some(role.name()), Some(weight.name())),
+            Verdict::Unknown(weight) => (Some("unknown"), None, Some(weight.name())),
+            _ => (None, None, None),
+        };
+        Row { name, dtype, shape: &info.shape, layout, bytes, offset, scheme, role, part_of }.serialize(serializer)
     }
 }
 

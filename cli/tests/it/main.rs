@@ -35,6 +35,7 @@ mod nginx;
 mod parts;
 mod pipes;
 mod pytorch;
+mod quantized;
 #[cfg(feature = "http")]
 mod remote;
 mod rename;

@@ -22,10 +22,10 @@ use tensorfile::file::FileTensor;
 use tensorfile::view::is_aligned;
 use tensorfile::{Dtype, File, Layout};
 
-use crate::args::{Filter, Input};
+use crate::args::{Decoding, Filter, Input};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
-use crate::output::tensors::is_unknown;
+use crate::output::tensors::{is_unknown, verdict};
 use crate::output::warnings::WarningRow;
 use crate::output::{Stdout, escape, note};
 use crate::repeated;
@@ -49,6 +49,8 @@ pub struct Codegen {
     input: Input,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    decoding: Decoding,
     /// The name of the outermost struct
     #[arg(long, value_name = "NAME", default_value = "Model")]
     root: String,
@@ -84,6 +86,7 @@ fn parse_float(name: &str) -> Result<Dtype, &'static str> {
 
 impl Codegen {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         out.expect_json(self.json);
         let root = self.root.as_str();
         if !is_type_name(root) {
@@ -141,7 +144,7 @@ impl Codegen {
         };
         let mut tree = Node::default();
         for tensor in file.tensors().filter(is_chosen) {
-            let leaf = Leaf::new(tensor.info(), self.cast);
+            let leaf = Leaf::new(tensor.info(), verdict(tensor), self.cast);
             match has_names {
                 true => tree.insert(tensor.name(), leaf),
                 // They are matched by position.

@@ -1,3 +1,4 @@
+use tensorfile::quant::Verdict;
 use tensorfile::{Dtype, TensorInfo};
 
 use super::{Leaf, Node, Style, generate};
@@ -22,7 +23,7 @@ fn tensors(lines: &str) -> Vec<(&str, TensorInfo)> {
 fn code(lines: &str, style: &Style<'_>) -> String {
     let mut tree = Node::default();
     for (name, info) in tensors(lines.trim()) {
-        tree.insert(name, Leaf::new(&info, style.cast));
+        tree.insert(name, Leaf::new(&info, Verdict::Plain, style.cast));
     }
     generate(tree, style)
 }
@@ -266,7 +267,7 @@ fn arrays_that_the_file_cannot_lend_are_owned() {
 fn a_list_of_which_an_item_is_left_out_has_fields() {
     let mut tree = Node::default();
     for (name, info) in tensors("l.0.w f32 2\nl.1.w f32 2\nm.0.w f32 2\nm.1.w f32 2") {
-        tree.insert(name, Leaf::new(&info, None));
+        tree.insert(name, Leaf::new(&info, Verdict::Plain, None));
     }
     ["l.2.w", "m.0.x.y", "n.w"].iter().for_each(|name| tree.leave_out(name));
     insta::assert_snapshot!(generate(tree, &Style { allow_unknown: true, ..STYLE }), @r#"
@@ -303,7 +304,7 @@ fn a_list_of_which_an_item_is_left_out_has_fields() {
 fn tensors_below_the_name_of_one_that_is_left_out_are_in_no_struct() {
     let mut tree = Node::default();
     for (name, info) in tensors("a.sizes i64 2\na.cache.low f32 2\nl.0.b.w f32 2\nl.1.b.w f32 2") {
-        tree.insert(name, Leaf::new(&info, None));
+        tree.insert(name, Leaf::new(&info, Verdict::Plain, None));
     }
     ["a", "l.0.b", "l.1.b"].iter().for_each(|name| tree.leave_out(name));
     insta::assert_snapshot!(generate(tree, &Style { allow_unknown: true, ..STYLE }), @r#"

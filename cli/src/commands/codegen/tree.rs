@@ -4,7 +4,10 @@ use std::fmt;
 
 use indexmap::IndexMap;
 use tensorfile::cast::Caster;
+use tensorfile::quant::{Role, Scheme, Verdict};
 use tensorfile::{Dtype, Layout, TensorInfo};
+
+use crate::output::tensors::are_codes;
 
 /// A prefix of names.
 #[derive(Debug, Default)]
@@ -89,6 +92,8 @@ pub struct Leaf {
     pub is_cast: bool,
     /// The dtype in the file; `None` if several are cast to one.
     pub dtype: Option<Dtype>,
+    /// What the tensor is of a quantized weight. Codes are never cast.
+    pub scheme: Option<(Scheme, Role)>,
 }
 
 /// The kind of a tensor. With the rank, it determines the type of a field.
@@ -105,7 +110,12 @@ pub enum Kind {
 
 impl Leaf {
     /// Returns the properties of a tensor. Floats are cast to a dtype, if there is one.
-    pub fn new(info: &TensorInfo, cast: Option<Dtype>) -> Self {
+    pub fn new(info: &TensorInfo, verdict: Verdict<'_>, cast: Option<Dtype>) -> Self {
+        let scheme = match verdict {
+            Verdict::Part(weight, role) if are_codes(verdict) => Some((weight.scheme(), role)),
+            _ => None,
+        };
+        let cast = cast.filter(|_| !are_codes(verdict));
         let kind = match info.layout {
             Layout::RowMajor | Layout::DimOrder(_) => Kind::Dense(info.dtype),
             Layout::Coo { .. } => Kind::Sparse(info.dtype),
@@ -115,7 +125,8 @@ impl Leaf {
         };
         let cast = cast.filter(|to| matches!(kind, Kind::Dense(from) if from.is_float() && can_cast(from, *to)));
         let dims = Some(info.shape.iter().copied().map(Some).collect());
-        Self { kind: cast.map_or(kind, Kind::Dense), dims, is_cast: cast.is_some(), dtype: Some(info.dtype) }
+        let (kind, is_cast) = (cast.map_or(kind, Kind::Dense), cast.is_some());
+        Self { kind, dims, is_cast, dtype: Some(info.dtype), scheme }
     }
 
     /// Keeps only the common properties.
@@ -123,6 +134,7 @@ impl Leaf {
         if self.kind != other.kind {
             self.kind = Kind::Any;
         }
+        self.scheme = self.scheme.filter(|scheme| Some(*scheme) == other.scheme);
         self.is_cast = (self.is_cast || other.is_cast) && self.kind != Kind::Any;
         self.dtype = self.dtype.filter(|dtype| Some(*dtype) == other.dtype);
         self.dims = match (self.dims.take(), &other.dims) {
@@ -159,7 +171,10 @@ impl fmt::Display for Leaf {
                 Some(from) => write!(f, "`{from}{shape}`, cast"),
                 None => write!(f, "`{to}{shape}`, cast from several dtypes"),
             },
-            Kind::Dense(dtype) => write!(f, "`{dtype}{shape}`"),
+            Kind::Dense(dtype) => {
+                write!(f, "`{dtype}{shape}`")?;
+                self.scheme.map_or(Ok(()), |(scheme, role)| write!(f, ", {scheme} {role} of a quantized weight"))
+            }
             Kind::Sparse(dtype) => write!(f, "`{dtype}{shape}`, sparse"),
             Kind::Blob => write!(f, "a blob of {} bytes", shape.trim_matches(['[', ']'])),
             Kind::Unknown => write!(f, "`{shape}` of unknown dtype: bytes only"),

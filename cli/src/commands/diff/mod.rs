@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use tensorfile::file::FileTensor;
 use tensorfile::{File, Layout, Shape, TensorInfo};
 
-use crate::args::{Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
+use crate::args::{Decoding, Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::{TensorRow, is_unknown, is_unseen};
 use crate::output::{Progress, Stdout, Wide, note};
@@ -45,6 +45,8 @@ pub struct Diff {
     b: PathBuf,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    decoding: Decoding,
     #[command(flatten)]
     rename: Rename,
     #[command(flatten)]
@@ -103,6 +105,7 @@ impl Diff {
     }
 
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         let outcome = self.compare(out);
         if let Err(failure) = &outcome
             && self.json

@@ -10,7 +10,7 @@ use tensorfile::File;
 use super::compare::ValueDiff;
 use crate::commands::info::{MAX_VALUE, cut};
 use crate::output::numbers::{count, counted};
-use crate::output::tensors::{TensorRow, type_label};
+use crate::output::tensors::{CODES, CODES_NOTE, TensorRow, are_codes, type_label};
 use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, Stdout, escape, shorten, wrap};
 
@@ -135,7 +135,11 @@ impl DiffReport<'_> {
             Some(width) => rows.into_iter().try_for_each(|row| print_below(&row, width, out))?,
             None => rows.into_iter().try_for_each(|row| columns.print(row, out))?,
         }
-        writeln!(out, "{}", escape(&self.summary()))
+        writeln!(out, "{}", escape(&self.summary()))?;
+        if self.tensors.iter().any(TensorDiff::has_codes) {
+            writeln!(out, "{CODES_NOTE}")?;
+        }
+        Ok(())
     }
 
     /// Describes the differences in a line of text.
@@ -189,20 +193,29 @@ impl TensorDiff<'_> {
         }
     }
 
+    /// Returns whether one of the tensors is a part of a quantized weight.
+    fn has_codes(&self) -> bool {
+        [self.a, self.b].iter().flatten().any(|tensor| are_codes(tensor.verdict))
+    }
+
     fn text(&self) -> String {
+        let type_label = |tensor: TensorRow<'_>| {
+            let mark = if are_codes(tensor.verdict) { String::from(CODES) } else { String::new() };
+            type_label(tensor.info) + &mark
+        };
         let (Some(a), Some(b)) = (self.a, self.b) else {
-            return [self.a, self.b].iter().flatten().map(|tensor| type_label(tensor.info)).collect();
+            return [self.a, self.b].into_iter().flatten().map(type_label).collect();
         };
         let mut parts = Vec::new();
         if !matches!(self.what[..], [Aspect::Values | Aspect::Unread]) {
-            parts.push(format!("{} -> {}", type_label(a.info), type_label(b.info)));
+            parts.push(format!("{} -> {}", type_label(a), type_label(b)));
         }
         parts.extend(self.values.as_ref().map(|values| match values.differing {
             0 => "equal values".to_owned(),
             _ => values.summary(),
         }));
         if self.what.contains(&Aspect::Unread) {
-            parts.push(format!("{} cannot be compared: its elements are not stored in one place", type_label(a.info)));
+            parts.push(format!("{} cannot be compared: its elements are not stored in one place", type_label(a)));
         }
         parts.join("; ")
     }

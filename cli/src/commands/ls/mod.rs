@@ -1,3 +1,4 @@
+mod logical;
 mod patterns;
 mod tree;
 
@@ -9,12 +10,15 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use serde::Serialize;
+use tensorfile::quant::Verdict;
 use tensorfile::{File, TensorInfo};
 
-use crate::args::{FileTable, Filter, Inputs, Printer, Warnings, is_one_tensor};
-use crate::exit::{Outcome, Verdict};
+use crate::args::{Decoding, FileTable, Filter, Inputs, Printer, Warnings, is_one_tensor};
+use crate::exit::{At, Outcome, Verdict as Passed};
 use crate::output::numbers::{Sizes, counted};
-use crate::output::tensors::{TensorRow, Total, dtype_label, dtype_style, shape_label, type_label};
+use crate::output::tensors::{
+    TensorRow, Total, are_codes, dtype_label, dtype_style, scheme_label, shape_label, type_label,
+};
 use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, Each, HEADER, Stdout, Wide, escape};
 
@@ -34,6 +38,8 @@ pub struct Ls {
     #[command(flatten)]
     filter: Filter,
     #[command(flatten)]
+    decoding: Decoding,
+    #[command(flatten)]
     view: LsView,
     /// Sort by this column; by default, tensors are in the order of the file
     #[arg(long, value_name = "KEY", conflicts_with_all = ["tree", "diffable"])]
@@ -41,6 +47,9 @@ pub struct Ls {
     /// Reverse the order
     #[arg(long, short, conflicts_with_all = ["tree", "diffable"])]
     reverse: bool,
+    /// Print JSON, with sizes in bytes
+    #[arg(long, conflicts_with_all = ["tree", "patterns", "diffable"])]
+    json: bool,
     #[command(flatten)]
     sizes: Sizes,
     #[command(flatten)]
@@ -57,9 +66,9 @@ struct LsView {
     /// `layers.{0..5}.weight`
     #[arg(long, short)]
     patterns: bool,
-    /// Print JSON, with sizes in bytes
+    /// List quantized weights, with the tensors that each is made of, and what may be one but fits no layout
     #[arg(long)]
-    json: bool,
+    logical: bool,
     /// Print lines for `diff`: sorted by name, with sizes in bytes and without offsets
     #[arg(long)]
     diffable: bool,
@@ -85,14 +94,15 @@ Examples:
 
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         let totals = RefCell::new(Totals::default());
         let list = &mut |path: &Path, file: File, printer: &mut Printer<'_, '_>| {
             let total = self.list(path, &file, printer)?;
             totals.borrow_mut().add(&total);
-            Ok(Verdict::Pass)
+            Ok(Passed::Pass)
         };
-        if self.view.json || self.view.diffable {
-            return self.inputs.for_each_index(Warnings::StandardError, self.view.json, out, list);
+        if self.json || self.view.diffable || self.view.logical {
+            return self.inputs.for_each_index(Warnings::StandardError, self.json, out, list);
         }
         let mut table = LsTable { ls: self, rows: Vec::new(), totals: &totals };
         let outcome = self.inputs.for_each_in_table(&mut table, out, list);
@@ -106,6 +116,9 @@ impl Ls {
     }
 
     pub fn list(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome<Total> {
+        if self.view.logical {
+            return self.list_logical(path, file, printer);
+        }
         // There may be millions of tensors, so only their positions are held, and rows are made as they are printed.
         let matching = file.tensors().filter(|tensor| self.filter.matches(tensor.name()));
         let mut positions: Vec<usize> = matching.map(|tensor| tensor.position()).collect();
@@ -138,6 +151,20 @@ impl Ls {
         Ok(total)
     }
 
+    fn list_logical(&self, path: &Path, file: &File, printer: &mut Printer<'_, '_>) -> Outcome<Total> {
+        let quantized = file.quantized().at(path)?;
+        let rows = logical::rows(file, quantized, &|name| self.filter.matches(name));
+        let total = Total::of((0..file.len()).map(|index| row(file, index)));
+        match printer {
+            Printer::Text(out) => logical::print(&rows, self.wide.width(out), out)?,
+            Printer::Json(list) => {
+                let file_name = path.display().to_string();
+                list.push(&logical::Listing { file: file_name, warnings: WarningRow::of_file(file), weights: rows })?;
+            }
+        }
+        Ok(total)
+    }
+
     fn sums(&self, total: &Total) -> String {
         let Total { tensors, parameters, bytes } = *total;
         [counted(tensors, "tensor"), counted(parameters, "parameter"), self.sizes.phrase(bytes)].join(", ")
@@ -152,13 +179,21 @@ impl Ls {
         if tensors.len() == 0 {
             return Ok(());
         }
-        let mut columns =
-            Columns::new([("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)])
-                .spare(&[4, 3])
-                .style(1, dtype_style);
-        let cells = tensors.map(|TensorRow { name, info, bytes, offset }| -> [Cow<'_, str>; 5] {
+        let titles = [("name", Left), ("dtype", Left), ("shape", Left), ("bytes", Right), ("offset", Right)];
+        let is_quantized = tensors.clone().any(|tensor| are_codes(tensor.verdict));
+        let (columns, shown) = if is_quantized {
+            let [name, dtype, shape, bytes, offset] = titles;
+            (Columns::new([name, dtype, shape, bytes, offset, ("scheme", Left)]).spare(&[4, 3, 5]), 6)
+        } else {
+            (Columns::new(titles).spare(&[4, 3]), 5)
+        };
+        let mut columns = columns.style(1, dtype_style);
+        let cells = tensors.map(|TensorRow { name, info, bytes, offset, verdict }| {
             let (bytes, offset) = (self.sizes.cell(bytes), offset.to_string());
-            [name.into(), dtype_label(info).into(), shape_label(info).into(), bytes.into(), offset.into()]
+            let scheme = scheme_label(verdict).into();
+            let cells: [Cow<'_, str>; 6] =
+                [name.into(), dtype_label(info).into(), shape_label(info).into(), bytes.into(), offset.into(), scheme];
+            cells.into_iter().take(shown)
         });
         cells.clone().for_each(|cells| columns.measure(cells));
         columns.fit(self.wide.width(out));
@@ -175,7 +210,7 @@ impl Ls {
     ) -> io::Result<()> {
         let mut patterns = patterns(tensors.map(|tensor| (tensor.name, tensor.info)));
         fn keys<'a>(pattern: &'a Pattern, first: TensorRow<'a>) -> LsSortKeys<'a> {
-            let TensorRow { name, info, offset, bytes } = first;
+            let TensorRow { name, info, offset, bytes, .. } = first;
             let bytes = bytes.saturating_mul(pattern.count as u64);
             LsSortKeys { name: pattern.name.as_deref().unwrap_or(name), info, bytes, offset }
         }
@@ -258,12 +293,13 @@ struct ListedFile {
 
 impl ListedFile {
     fn row(&self) -> TensorRow<'_> {
-        TensorRow { name: &self.path, info: &self.info, offset: self.offset, bytes: self.bytes }
+        let verdict = Verdict::Plain;
+        TensorRow { name: &self.path, info: &self.info, offset: self.offset, bytes: self.bytes, verdict }
     }
 }
 
 impl FileTable<File> for LsTable<'_> {
-    fn add(&mut self, path: &Path, file: File) -> Outcome<Result<Verdict, File>> {
+    fn add(&mut self, path: &Path, file: File) -> Outcome<Result<Passed, File>> {
         let LsView { tree, patterns, .. } = self.ls.view;
         if tree || patterns || !self.ls.filter.is_empty() || !is_one_tensor(&file) {
             return Ok(Err(file));
@@ -273,7 +309,7 @@ impl FileTable<File> for LsTable<'_> {
             self.rows.push(ListedFile { path, info: tensor.info.clone(), offset: tensor.offset, bytes: tensor.bytes });
             self.totals.borrow_mut().add(&Total::of([tensor]));
         }
-        Ok(Ok(Verdict::Pass))
+        Ok(Ok(Passed::Pass))
     }
 
     fn has_rows(&self) -> bool {

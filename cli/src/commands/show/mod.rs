@@ -11,7 +11,7 @@ use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{PrintOptions, Scalar, scalars};
 use tensorfile::{Dtype, Error, File, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
 
-use crate::args::{Axis, Glob, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
+use crate::args::{Axis, Decoding, Glob, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::warnings::WarningRow;
@@ -41,6 +41,8 @@ pub use sparse::Sparse;
 pub struct Show {
     #[command(flatten)]
     inputs: NamedInputs,
+    #[command(flatten)]
+    decoding: Decoding,
     /// Show only this slice, in numpy's notation: `0:8,:`, `-1`, `::2`, `...,0`
     #[arg(long, short, value_name = "SLICE", allow_hyphen_values = true)]
     slice: Option<Slice>,
@@ -88,6 +90,7 @@ Examples:
 
 impl Show {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         out.expect_json(self.json);
         let names = self.inputs.names();
         let format = if self.json { OutputFormat::Json } else { self.format };

@@ -11,7 +11,9 @@ use tensorfile::file::FileTensor;
 use tensorfile::stats::Stats as Statistics;
 use tensorfile::{File, Layout, TensorInfo};
 
-use crate::args::{FileTable, Filter, NamedInputs, NoClobber, Printer, SplitArgs, Warnings, is_one_tensor, open};
+use crate::args::{
+    Decoding, FileTable, Filter, NamedInputs, NoClobber, Printer, SplitArgs, Warnings, is_one_tensor, open,
+};
 use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
@@ -48,6 +50,8 @@ pub struct Stats {
     split: SplitArgs,
     #[command(flatten)]
     filter: Filter,
+    #[command(flatten)]
+    decoding: Decoding,
     #[command(flatten)]
     view: StatsView,
     #[command(flatten)]
@@ -126,6 +130,7 @@ Examples:
 
 impl Stats {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.decoding.apply();
         // Checked before the tensors are read, which may take long.
         if let Some(path) = &self.plot {
             ChartFormat::from_path(path)?;

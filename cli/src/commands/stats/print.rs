@@ -16,7 +16,9 @@ use super::place;
 use super::summary::{TensorStats, is_quantized};
 use crate::exit::{Failure, Outcome};
 use crate::output::numbers::{self, DIGITS, NONE, count, counted, digits_between, general};
-use crate::output::tensors::{dtype_label, dtype_style, shape_label, type_label};
+use crate::output::tensors::{
+    CODES, CODES_NOTE, are_codes, dtype_label, dtype_style, scheme_label, shape_label, type_label, verdict,
+};
 use crate::output::warnings::WarningRow;
 use crate::output::{Column, Columns, FAINT, HEADER, JsonList, Stdout, Table, escape};
 
@@ -156,7 +158,15 @@ fn table() -> Columns {
 pub fn cells<'a>(name: &'a str, tensor: &TensorStats<'a>) -> [Cow<'a, str>; 10] {
     let info = tensor.tensor.info();
     let [min, max, mean, std, nan, inf, zeros] = columns(tensor).map(Cow::Owned);
-    [name.into(), dtype_label(info).into(), shape_label(info).into(), min, max, mean, std, nan, inf, zeros]
+    [name.into(), marked_dtype(tensor.tensor), shape_label(info).into(), min, max, mean, std, nan, inf, zeros]
+}
+
+/// Returns the dtype, with a mark if the elements are codes.
+fn marked_dtype(tensor: FileTensor<'_>) -> Cow<'_, str> {
+    match dtype_label(tensor.info()) {
+        dtype if are_codes(verdict(tensor)) => format!("{dtype}{CODES}").into(),
+        dtype => dtype.into(),
+    }
 }
 
 /// Prints a table of rows made before.
@@ -182,7 +192,7 @@ pub fn print_table<'f>(
 ) -> Outcome<()> {
     let mut table = table();
     let labels = |tensor: FileTensor<'f>| -> [Cow<'f, str>; 3] {
-        [tensor.name().into(), dtype_label(tensor.info()).into(), shape_label(tensor.info()).into()]
+        [tensor.name().into(), marked_dtype(tensor), shape_label(tensor.info()).into()]
     };
     tensors.clone().for_each(|tensor| table.measure(labels(tensor)));
 
@@ -206,6 +216,9 @@ pub fn print_table<'f>(
     }
     table.print_omissions(out)?;
     total.print(out)?;
+    if tensors.clone().any(|tensor| are_codes(verdict(tensor))) {
+        writeln!(out, "{}", out.styled(FAINT, CODES_NOTE).into_owned())?;
+    }
     if tensors.into_iter().any(is_quantized) {
         writeln!(out, "{}", out.styled(FAINT, "quantized elements are counted as integers").into_owned())?;
     }
@@ -253,6 +266,11 @@ pub fn print_long<'f>(tensors: impl Iterator<Item = Outcome<TensorStats<'f>>>, o
         }
         let title = format!("{}: {}", escape(stats.tensor.name()), type_label(stats.tensor.info()));
         writeln!(out, "{}", out.styled(HEADER, &title).into_owned())?;
+        let scheme = scheme_label(verdict(stats.tensor));
+        if !scheme.is_empty() {
+            let note = format!("{scheme} of a quantized weight, as stored: these are not the weights");
+            writeln!(out, "{}", out.styled(FAINT, &note).into_owned())?;
+        }
         if let Some(remark) = stats.remark() {
             writeln!(out, "{}", out.styled(FAINT, remark).into_owned())?;
         }
