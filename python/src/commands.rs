@@ -13,7 +13,8 @@ use tensorfile::model::{describes_dtypes, describes_layout};
 use tensorfile::report::WarningKind;
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
 use tensorfile::{
-    ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions,
+    Dequantize, Dtype, ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors,
+    WriteOptions,
 };
 use tensorfile_cli::Filter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
@@ -40,7 +41,7 @@ pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyByt
 
 /// Convert a file to another format; `tensorfile.convert` prepares the arguments.
 #[pyfunction]
-#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, progress))]
+#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.convert` only")]
 pub fn convert(
     py: Python<'_>,
@@ -52,6 +53,8 @@ pub fn convert(
     filters: Vec<String>,
     max_shard_bytes: Option<u64>,
     lossy: bool,
+    dequantize: bool,
+    as_stored: bool,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let rules = RenameRules::parse(rename).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -60,7 +63,13 @@ pub fn convert(
     if format.is_none()
         && let Some(job) = ShardJob::of(&source, &target)
     {
-        let has_others = dtype.is_some() || lossy || !rules.is_empty() || !filters.is_empty() || progress.is_some();
+        let has_others = dtype.is_some()
+            || lossy
+            || dequantize
+            || as_stored
+            || !rules.is_empty()
+            || !filters.is_empty()
+            || progress.is_some();
         if has_others || job == ShardJob::Unpack && max_shard_bytes.is_some() {
             return Err(PyValueError::new_err(
                 "WebDataset shards take `max_shard_bytes` only, and only to be written: their files are not changed",
@@ -73,7 +82,11 @@ pub fn convert(
     let callback = Callback::new(progress);
     let (told, waits, from) = (callback.clone(), waits(&source), source.clone());
     callback.detach(py, waits, Some(&from), move || {
-        let file = open_path(&source, false, &OpenOptions::new())?;
+        let mut opening = OpenOptions::new();
+        if dequantize {
+            opening = opening.dequantize(Dequantize::to(Dtype::F32));
+        }
+        let file = open_path(&source, false, &opening)?;
         let written = format.or_else(|| by_extension(&target));
         let is_cast = file.tensors().any(|tensor| cast_floats(floats, tensor.info(), written) != tensor.dtype());
         let mut options = SaveOptions::new().write(kept(&file, written, (lossy, is_cast))?);
@@ -114,6 +127,7 @@ pub fn convert(
         let subset = Subset::from_positions(&named, positions);
         let renamed = Renamed::by_rules(&subset, &rules);
         let cast = CastView::new(&renamed, |_, info| cast_floats(floats, info, written));
+        let cast = if as_stored { cast.as_stored() } else { cast };
         options.save(&target, &cast as &dyn Tensors)
     })
 }

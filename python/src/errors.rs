@@ -35,7 +35,12 @@ pub fn shard_exception(error: &tensorfile_datasets::Error) -> PyErr {
 }
 
 fn of_kind(kind: &ErrorKind, category: Category, message: String) -> PyErr {
-    let message = message.replace("`view::CastView` casts", "`tensorfile.save(dtype=…)` casts floats");
+    const OWN_WORDS: &[(&str, &str)] = &[
+        ("`view::CastView` casts", "`tensorfile.save(dtype=…)` casts floats"),
+        ("`OpenOptions::dequantize` decodes", "`dequantize=True` decodes"),
+        ("`CastView::as_stored` casts", "`as_stored=True` casts"),
+    ];
+    let message = OWN_WORDS.iter().fold(message, |message, (api, own)| message.replace(api, own));
     if matches!(kind, ErrorKind::Missing { .. } | ErrorKind::AmbiguousName { .. }) {
         return PyKeyError::new_err(message);
     }

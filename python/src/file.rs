@@ -14,8 +14,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
 use tensorfile::file::{Backend, FileTensor, shown_url};
+use tensorfile::quant::Part;
 use tensorfile::report::WarningKind;
-use tensorfile::{Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, TensorInfo};
+use tensorfile::{Dequantize, Dtype, Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, TensorInfo};
 use tensorfile_datasets::TAR;
 
 use crate::arguments::strings;
@@ -35,6 +36,9 @@ use crate::values;
 /// Use `deny` to turn kinds of warnings into errors, such as `left-out`: arrays of objects and other parts of the file
 /// that are not tensors.
 ///
+/// Use `dequantize` to decode quantized weights: `True` to f32, or a dtype such as `"bf16"`. A weight takes the place of its
+/// codes. It is computed as it is read, and is no view.
+///
 /// The file is mapped into memory, and tensors are views of it. If you write to a view, the change stays in this
 /// process. Nobody may truncate a mapped file while it is open, as `torch.save` does if you save under the same name.
 /// If that can happen, `mmap=False` reads the file instead. `tensorfile.save` is safe: it replaces files.
@@ -47,17 +51,22 @@ use crate::values;
 /// <Tensor 'w' f32[2, 2]>
 /// array([[3., 4.]], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (path, *, format=None, mmap=true, deny=None))]
+#[pyo3(signature = (path, *, format=None, mmap=true, deny=None, dequantize=None))]
 pub fn open(
     py: Python<'_>,
     path: &Bound<'_, PyAny>,
     format: Option<&str>,
     mmap: bool,
     deny: Option<&Bound<'_, PyAny>>,
+    dequantize: Option<Decoded>,
 ) -> PyResult<PyFile> {
     let deny = deny.map_or_else(|| Ok(Vec::new()), |deny| strings("deny", deny))?;
     let backend = if mmap { Backend::Mapped } else { Backend::Positioned };
-    let options = options(format)?.deny_warnings(&kinds(&deny)?).backend(backend);
+    let mut options = options(format)?.deny_warnings(&kinds(&deny)?).backend(backend);
+    let dequantize = dequantize.and_then(Decoded::dtype).transpose()?;
+    if let Some(dtype) = dequantize {
+        options = options.dequantize(Dequantize::to(dtype));
+    }
     if path.hasattr("read")? {
         let file = match streams::source(path)? {
             Source::Bytes(bytes) => {
@@ -70,12 +79,36 @@ pub fn open(
         return Ok(PyFile::new(file.map_err(|error| to_exception(error, None))?, None));
     }
     let path: PathBuf = path.extract()?;
-    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny };
+    let dequantize = dequantize.map(Dtype::name);
+    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny, dequantize };
     let (waits, location, shown) = (waits(&path), path.clone(), path);
     let is_tar = format == Some(TAR.name);
     let open = move || open_path(&location, is_tar, &options);
     let file = Callback::default().detach(py, waits, Some(&shown), open)?;
     Ok(PyFile::new(file, Some(origin)))
+}
+
+/// Whether quantized weights are decoded: a bool, or a dtype.
+#[derive(FromPyObject)]
+pub enum Decoded {
+    Bool(bool),
+    Dtype(String),
+}
+
+impl Decoded {
+    /// Returns the dtype to which weights are decoded.
+    fn dtype(self) -> Option<PyResult<Dtype>> {
+        match self {
+            Self::Bool(false) => None,
+            Self::Bool(true) => Some(Ok(Dtype::F32)),
+            Self::Dtype(name) => {
+                let dtype = name.parse::<Dtype>().ok();
+                Some(dtype.ok_or_else(|| {
+                    PyValueError::new_err(format!("`{name}` is not a dtype; weights are decoded to f32, bf16 or f16"))
+                }))
+            }
+        }
+    }
 }
 
 /// Opens a file, a folder, or a WebDataset shard as one file, as the program does.
@@ -183,12 +216,14 @@ struct Origin {
     format: Option<String>,
     mmap: bool,
     deny: Vec<String>,
+    /// The dtype to which quantized weights are decoded.
+    dequantize: Option<&'static str>,
 }
 
 impl Origin {
     /// Returns a function and its arguments, with which pickle opens the file.
     fn reduce<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (&self.path, &self.format, self.mmap, &self.deny);
+        let arguments = (&self.path, &self.format, self.mmap, &self.deny, self.dequantize);
         (py.import("tensorfile._open")?.getattr("reopened")?, arguments).into_bound_py_any(py)
     }
 }
@@ -331,6 +366,34 @@ impl PyFile {
     fn _warnings(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, Option<String>, String)>> {
         let warnings = detach(py, &self.get()?, File::warnings)?;
         Ok(warnings.into_iter().map(|warning| (warning.kind.name(), warning.tensor, warning.text)).collect())
+    }
+
+    /// Return the quantized weights: for each, a dict with `name`, `scheme`, `details`, `shape` and `parts`.
+    ///
+    /// `parts` is a list of pairs of a role, such as `"codes"` and `"scale"`, and the name of a tensor. What looks like codes but
+    /// fits no layout has the scheme `"unknown"`, no shape, and the reason as its details.
+    fn quantized<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
+        let file = self.get()?;
+        let quantized = detach(py, &file, |file| file.quantized().cloned())?;
+        let parts = |parts: &[Part]| -> Vec<(&'static str, String)> {
+            parts.iter().map(|part| (part.role().name(), part.name().to_owned())).collect()
+        };
+        let weight = |name: &str, scheme: &str, details: &str, shape: Option<&[usize]>, parts| {
+            let dict = PyDict::new(py);
+            dict.set_item("name", name)?;
+            dict.set_item("scheme", scheme)?;
+            dict.set_item("details", details)?;
+            dict.set_item("shape", shape.map(|shape| PyTuple::new(py, shape)).transpose()?)?;
+            dict.set_item("parts", parts)?;
+            Ok(dict)
+        };
+        let known = quantized.tensors().iter().map(|tensor| {
+            let shape = Some(tensor.shape().dims());
+            weight(tensor.name(), tensor.scheme().name(), tensor.details(), shape, parts(tensor.parts()))
+        });
+        let unknown = quantized.unknown().iter();
+        let unknown = unknown.map(|codes| weight(codes.name(), "unknown", codes.reason(), None, parts(codes.parts())));
+        known.chain(unknown).collect()
     }
 
     /// Return the values of a PyTorch checkpoint as pairs of a kind and its content, inner values first; `None` for

@@ -182,6 +182,8 @@ def convert(
     filter: str | Iterable[str] = (),
     max_shard_bytes: int | None = None,
     lossy: bool = False,
+    dequantize: bool = False,
+    as_stored: bool = False,
     progress: Progress = None,
 ) -> None:
     """Convert a file to another format, in pieces: it may be larger than memory. The target may be the source.
@@ -198,6 +200,9 @@ def convert(
     - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
     - `lossy`: drop metadata, blobs and tensors of unknown dtypes if the format cannot store them. By default they are an
       error. Also take a `dtype` that casts nothing.
+    - `dequantize`: decode quantized weights to f32, or to the `dtype`. By default, codes and scales are copied as they are.
+    - `as_stored`: also cast codes and scales of quantized weights, as if they were the weights. By default, a `dtype` that
+      would do this is an error.
     - `progress`: a function that gets the bytes written and their total; if it raises, the conversion ends. `True` shows a
       tqdm bar.
 
@@ -211,7 +216,9 @@ def convert(
         rename = [f"{escaped(old)}={escaped(new)}" for old, new in rename.items()]
     rules, globs = strings("rename", rename), strings("filter", filter)
     with telling(progress) as tell:
-        _tensorfile.convert(os.fspath(source), os.fspath(target), format, dtype, rules, globs, max_shard_bytes, lossy, tell)
+        _tensorfile.convert(
+            os.fspath(source), os.fspath(target), format, dtype, rules, globs, max_shard_bytes, lossy, dequantize, as_stored, tell
+        )
 
 
 def escaped(name: str) -> str:
