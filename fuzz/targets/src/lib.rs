@@ -27,6 +27,7 @@ mod memory;
 mod model;
 mod one_tensor;
 mod program;
+mod quantized;
 mod read;
 mod rename;
 mod round_trip;
@@ -64,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tar", run: tar::run, seeds: tar::seeds },
     Target { name: "folder", run: folder::run, seeds: folder::seeds },
     Target { name: "server", run: server::run, seeds: server::seeds },
+    Target { name: "quantized", run: quantized::run, seeds: quantized::seeds },
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
     Target { name: "filter", run: filter::run, seeds: filter::seeds },
