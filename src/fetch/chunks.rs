@@ -1,4 +1,4 @@
-//! Tensors stored in chunks: boxes of elements, each at another place.
+//! Tensors stored in chunks: boxes of elements, each in a place of its own.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Chunks {
 /// A box of the elements of a tensor.
 #[derive(Debug)]
 pub(crate) struct TensorChunk {
-    /// The first element in each dim of the tensor.
+    /// The index of the chunk's first element in each dim of the tensor.
     pub(crate) offsets: Shape,
     pub(crate) shape: Shape,
     /// The distance between neighbours in each dim, as stored, in elements.
@@ -101,7 +101,7 @@ pub(crate) fn fill_boxes(shape: &Shape, element: usize, from: u64, bytes: &mut [
     if whole.len() == bytes.len() {
         return boxes(shape, element, from, bytes.len(), &mut |ranges, within| read(ranges, &mut bytes[within]));
     }
-    // A caller may ask for any bytes.
+    // A caller may ask for bytes that begin or end inside an element.
     let mut memory = try_zeros(whole.len())?;
     boxes(shape, element, from, bytes.len(), &mut |ranges, within| read(ranges, &mut memory[within]))?;
     let before = usize::try_from(from).unwrap_or(usize::MAX) - whole.start;

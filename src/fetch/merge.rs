@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) struct Merging {
     /// The largest gap between two ranges of one span, in bytes.
     pub(crate) gap: u64,
-    /// The largest share of a span that nobody asked for: one in this many bytes. With 1, only the gaps count.
+    /// The largest share of a span that is not needed: one in this many bytes. With 1, only the gaps count.
     pub(crate) over_read: u64,
     /// The largest length of a span of several ranges, in bytes.
     pub(crate) longest: u64,
@@ -17,14 +17,14 @@ pub(crate) struct Merging {
 }
 
 impl Merging {
-    /// For a file on disk, where a gap of some KiB takes as long as a call. The bytes nobody asked for are at most a
-    /// quarter of the others. As many spans are read at once as there are threads.
+    /// For a file on disk, where reading a gap of some KiB takes as long as a call. Unneeded bytes are at most a
+    /// quarter of the needed ones. As many spans are read at once as there are threads.
     pub(crate) const LOCAL: Self = Self { gap: 16 << 10, over_read: 5, longest: 1 << 20, in_flight: 1 };
 
     /// For a server, where a request takes as long as some hundred KiB.
     pub(crate) const REMOTE: Self = Self { gap: 512 << 10, over_read: 8, longest: 8 << 20, in_flight: 8 };
 
-    /// Returns whether a range belongs to a span with `waste` bytes that nobody asked for.
+    /// Returns whether a range belongs to a span with `waste` unneeded bytes.
     fn joins(&self, span: &Range<u64>, waste: u64, next: &Range<u64>) -> bool {
         let (gap, end) = (next.start.saturating_sub(span.end), next.end.min(self.end_of(span)));
         next.start >= span.start

@@ -1,4 +1,4 @@
-//! Reading of many ranges: which bytes are read together, and into which memory.
+//! Reads many ranges: decides which bytes are read together, and into which memory.
 
 mod chunks;
 mod merge;

@@ -1,4 +1,4 @@
-//! A tensor, or a part of one, as it is read into memory: where its bytes are, and what is done to them.
+//! A tensor, or a part of one, to be read into memory: the places of its bytes, and their decoding.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,21 +11,21 @@ use crate::storage::{FileReader, FileStorage, Wanted};
 use crate::tensor::{InvalidTensor, Layout, TensorInfo};
 
 /// A tensor, or a part of one, in row-major order and with little-endian elements. Sparse tensors, blobs and elements
-/// of unknown dtype are as they are stored.
+/// of unknown dtype stay as stored.
 #[derive(Debug, Clone)]
 pub(crate) struct ReadPiece<'f> {
     entry: Entry<'f>,
-    /// Dtype and shape of the piece.
+    /// The dtype and the shape of the piece.
     info: Cow<'f, TensorInfo>,
     elements: PieceElements<'f>,
-    /// It is all of the tensor, so that a checksum can be compared.
+    /// Whether the piece is all of the tensor, so that a checksum can be compared.
     is_whole: bool,
 }
 
 /// The elements of a piece in the payload of its tensor.
 #[derive(Debug, Clone)]
 enum PieceElements<'f> {
-    /// Those from an offset on, in one run.
+    /// The elements from an offset on, in one run.
     Run(usize),
     Runs(TensorSlice<'f>),
 }
@@ -51,11 +51,11 @@ impl<'f> ReadPiece<'f> {
         Ok(Self { is_whole: true, ..Self::with_elements(entry, TensorSlice::whole(info)?) })
     }
 
-    /// A part, given by a range for each dim.
+    /// A part of a tensor, given by a range for each dim.
     pub(crate) fn part(entry: Entry<'f>, ranges: Cow<'f, [Range<usize>]>) -> Result<Self> {
         entry.check_known()?;
         let piece = Self::with_elements(entry, TensorSlice::new(entry.info(), ranges)?);
-        // What is decoded to its end is checked there. A checksum is not compared otherwise.
+        // A tensor decoded to its end is checked there. Otherwise, a checksum would not be compared.
         if entry.has_codec() && piece.info.shape == entry.info().shape { Self::whole(entry) } else { Ok(piece) }
     }
 
@@ -68,7 +68,7 @@ impl<'f> ReadPiece<'f> {
         &self.info
     }
 
-    /// Returns whether it is all of its tensor.
+    /// Returns whether the piece is all of its tensor.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole
     }
@@ -164,11 +164,11 @@ pub(super) struct Job<'p> {
     piece: JobPiece<'p>,
 }
 
-/// The piece of a job. Most are small and many, so that a copy of each would take longer than a copy of its bytes.
+/// The piece of a job. There may be many small ones, so copying each would take longer than copying its bytes.
 enum JobPiece<'p> {
     All(&'p ReadPiece<'p>),
     Part(Box<ReadPiece<'p>>),
-    /// Bytes as they are stored.
+    /// Bytes to read as stored.
     Stored,
 }
 
@@ -190,7 +190,7 @@ impl<'p> Job<'p> {
         self.piece().is_some_and(ReadPiece::is_decoded)
     }
 
-    /// Returns whether its bytes are in several places, each of which is read alone.
+    /// Returns whether the bytes are in several places, each of which is read alone.
     pub(super) fn is_gathered(&self, storage: &FileStorage) -> bool {
         storage.gathered(self.start).is_some()
     }
@@ -239,8 +239,8 @@ impl<'p> Job<'p> {
         }
     }
 
-    /// Returns whether both read the same bytes to memory in the same way, as of tied tensors. A tensor and its
-    /// conjugate differ in their codecs only.
+    /// Returns whether both jobs read the same bytes to memory in the same way, as for tied tensors. A tensor and its
+    /// conjugate differ only in their codecs.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         let (Some(one), Some(two)) = (self.piece(), other.piece()) else {
             return self.piece().is_none() && other.piece().is_none() && self.within == other.within;
@@ -263,7 +263,7 @@ impl<'p> Job<'p> {
         usize::try_from(before).unwrap_or_default()
     }
 
-    /// Makes an error about bytes at an offset one about the payload.
+    /// Converts the offset in an error to an offset in the payload.
     #[cold]
     pub(super) fn of_whole(&self, offset: u64, error: Error) -> Error {
         match self.piece() {
@@ -272,8 +272,8 @@ impl<'p> Job<'p> {
         }
     }
 
-    /// Checks the bytes, and makes them little-endian elements. What the checksum covers before the payload is read if
-    /// it is not known.
+    /// Checks the bytes, and makes them little-endian elements. Reads the bytes before the payload that the checksum
+    /// covers, unless `head` has them.
     pub(super) fn finish(&self, storage: &FileStorage, head: Option<&[u8]>, bytes: &mut [u8]) -> Result<()> {
         let Some(piece) = self.piece() else { return Ok(()) };
         let ReadPiece { entry, is_whole, .. } = *piece;
@@ -297,8 +297,8 @@ impl<'p> Job<'p> {
 }
 
 impl ReadPiece<'_> {
-    /// Makes an error about an element of the bytes one about an element of the whole tensor. Only bools can be wrong,
-    /// and they have a byte each.
+    /// Converts an error about an element of the bytes to one about an element of the whole tensor. Only bools can be
+    /// invalid, and each takes one byte.
     #[cold]
     fn in_tensor(&self, invalid: InvalidTensor) -> InvalidTensor {
         let InvalidTensor::Value { dtype, element, found } = invalid else { return invalid };
@@ -358,7 +358,7 @@ struct Scatter<'a> {
     /// The current run, and its length.
     run: Option<Run>,
     len: usize,
-    /// It, and the runs after it. `None` if it is the only one.
+    /// The current run and the runs after it. `None` if it is the only one.
     runs: Option<Runs>,
     /// The number of bytes of the payload so far.
     payload: usize,

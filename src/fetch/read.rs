@@ -11,17 +11,17 @@ use crate::storage::{FileStorage, ReadCost};
 use crate::tensor::sorted;
 use crate::threads;
 
-/// The most memory for bytes between what was asked for, of a source.
+/// The most memory for unneeded bytes between the ranges of a source.
 const WINDOWS: usize = 32 << 20;
 
-/// The most bytes, and ranges, that a source is asked for together.
+/// The most bytes, and the most ranges, to request from a source together.
 const TOGETHER: (usize, usize) = (256 << 20, 4096);
 
-/// Reads pieces, each to its memory. `count` gets the numbers of bytes as they are there, and its error ends reading.
+/// Reads each piece into its memory. `count` is told how many bytes have arrived, and its error ends reading.
 ///
 /// # Errors
 ///
-/// That of the first piece in the order of the file that failed, with its index.
+/// The error of the first failed piece in file order, with its index.
 pub(crate) fn read_pieces(
     storage: &FileStorage,
     mut pieces: Vec<(&ReadPiece<'_>, &mut [u8])>,
@@ -47,11 +47,11 @@ pub(crate) fn read_pieces(
     read_jobs(storage, jobs, count)
 }
 
-/// Reads ranges as they are stored, each given by its offset, to its memory.
+/// Reads ranges as stored, each given by its offset, into their memory.
 ///
 /// # Errors
 ///
-/// That of the first range in the order of the file that failed, with its index.
+/// The error of the first failed range in file order, with its index.
 pub(super) fn read_ranges<'m>(
     storage: &FileStorage,
     ranges: impl Iterator<Item = (u64, &'m mut [u8])>,
@@ -62,7 +62,7 @@ pub(super) fn read_ranges<'m>(
     read_jobs(storage, ranges.enumerate().map(placed).collect(), &mut |_| Ok(()))
 }
 
-/// Reads all jobs, of which none is `None`.
+/// Reads all jobs. None of them may be `None`.
 fn read_jobs(
     storage: &FileStorage,
     mut jobs: Vec<Option<PlacedJob<'_, '_>>>,
@@ -98,13 +98,14 @@ struct PlacedJob<'p, 'm> {
     piece: usize,
     job: Job<'p>,
     bytes: &'m mut [u8],
-    /// Other places of the same bytes.
+    /// More destinations for the same bytes.
     copies: Vec<&'m mut [u8]>,
 }
 
 /// Joins jobs that read the same bytes, so that tied tensors are read once. The jobs are in order of their starts.
 fn join_same<'p, 'm>(jobs: impl Iterator<Item = PlacedJob<'p, 'm>>) -> Vec<PlacedJob<'p, 'm>> {
-    /// A file can have any number of tensors at one offset that differ in their shapes.
+    /// The most earlier jobs to compare with. A file can have any number of tensors at one offset, with different
+    /// shapes.
     const LOOKS: usize = 8;
 
     let mut joined: Vec<PlacedJob<'p, 'm>> = Vec::with_capacity(jobs.size_hint().1.unwrap_or_default());
@@ -139,7 +140,7 @@ impl Failures<'_> {
         }
     }
 
-    /// Ends a job that was read.
+    /// Finishes a job after reading it.
     fn end(&self, number: usize, placed: &mut PlacedJob<'_, '_>, read: Result<()>) {
         let PlacedJob { piece, bytes, copies, .. } = placed;
         let ended = read.and_then(|()| {
@@ -154,8 +155,8 @@ impl Failures<'_> {
     }
 }
 
-/// Reads jobs of sources: contiguous ones together, those in many runs with the bytes between these, and those to
-/// decode one by one.
+/// Reads jobs of sources. Contiguous jobs are read together, jobs in many runs with the bytes between the runs, and
+/// encoded jobs one by one.
 fn read_sources(storage: &FileStorage, jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
     let (mut runs, mut batch, mut bytes, mut end) = (Vec::new(), Vec::new(), 0_usize, 0);
     for (number, mut placed) in jobs {
@@ -168,7 +169,7 @@ fn read_sources(storage: &FileStorage, jobs: Vec<(usize, PlacedJob<'_, '_>)>, fa
             runs.push((number, placed));
             continue;
         }
-        // Ranges that overlap are not asked for together.
+        // Overlapping ranges are not requested together.
         let is_full = bytes.saturating_add(placed.bytes.len()) > TOGETHER.0 || batch.len() == TOGETHER.1;
         if is_full || placed.job.start - (placed.job.head_bytes() as u64) < end {
             read_together(storage, std::mem::take(&mut batch), failed);
@@ -206,8 +207,8 @@ fn read_together(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)
     }
 }
 
-/// Notes an error of reading ranges for the job that it is about, or the first one. Between two jobs, it is about the
-/// bytes of the second.
+/// Records an error of reading ranges for the job it is about, or for the first job. An error between two jobs is about
+/// the second one.
 #[cold]
 fn note_of_range(error: Error, jobs: &[(usize, PlacedJob<'_, '_>)], failed: &Failures<'_>) {
     let offset = error.offset();
@@ -222,15 +223,15 @@ fn note_of_range(error: Error, jobs: &[(usize, PlacedJob<'_, '_>)], failed: &Fai
 struct Window {
     /// The position of the job.
     job: usize,
-    /// The offset in the payload.
+    /// The offset of the span in the payload.
     from: usize,
     bytes: Vec<u8>,
-    /// The runs in it, and what comes after them.
+    /// The runs in the span, and the remaining ones.
     runs: Runs,
     count: usize,
 }
 
-/// Reads jobs in several runs: as many spans with one call as there is memory for.
+/// Reads jobs in several runs. Each call reads as many spans as memory allows.
 fn read_runs(storage: &FileStorage, mut jobs: Vec<(usize, PlacedJob<'_, '_>)>, failed: &Failures<'_>) {
     let (mut windows, mut held) = (Vec::new(), 0_usize);
     for i in 0..jobs.len() {
@@ -278,7 +279,7 @@ fn read_windows(
     let offset = |jobs: &[(usize, PlacedJob<'_, '_>)], window: &Window| {
         jobs[window.job].1.job.payload_start().saturating_add(window.from as u64)
     };
-    // Parts of one tensor have their runs among each other.
+    // The runs of parts of one tensor may be interleaved.
     windows.sort_by_key(|window| offset(jobs, window));
     let mut rest = &mut windows[..];
     while let Some(first) = rest.first() {

@@ -13,8 +13,8 @@ use crate::tensor::Layout;
 use crate::tensor::checked_io::{check_written, write_all};
 
 impl Entry<'_> {
-    /// Decodes the first `end` bytes of the payload, and little after them. A checksum is not compared, as it is of all
-    /// bytes, unless these are all.
+    /// Decodes the first `end` bytes of the payload, and few after them. A checksum covers all bytes, so it is compared
+    /// only if these are all.
     pub(crate) fn decode_to(
         &self,
         storage: &FileStorage,
@@ -34,8 +34,8 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). A few bytes of a file can state
-    /// any length, so memory is taken as they are decoded.
+    /// Decodes the bytes of the payload in a range, as [`decode_to`](Self::decode_to). Memory grows while they are
+    /// decoded, because a short file can state any length.
     pub(crate) fn decode(&self, storage: &FileStorage, wanted: Range<u64>) -> Result<Vec<u8>> {
         let (mut bytes, mut done) = (Vec::new(), 0);
         let expected = usize::try_from(wanted.end - wanted.start).unwrap_or(usize::MAX);
@@ -95,7 +95,7 @@ impl Entry<'_> {
             return write(storage, start, len, out);
         }
         if storage.takes_requests(start) {
-            // In one stream with the bytes before it that the checksum covers.
+            // The checksum also covers bytes before the payload, so they are read in one stream with it.
             let (from, mut sum) = (self.needed_from(), Sum::after(self, &[]));
             let mut summed = Summed { out, sum: &mut sum, head: start - from };
             storage.write_to(from, start - from + len, &mut summed)?;

@@ -17,7 +17,7 @@ pub(crate) struct TensorSlice<'a> {
     shape: Cow<'a, Shape>,
     strides: Vec<usize>,
     ranges: Cow<'a, [Range<usize>]>,
-    /// The first element and the strides in memory, if it is a part of something larger there.
+    /// The first element and the strides in memory, if the part belongs to something larger there.
     to: Option<(usize, Vec<usize>)>,
 }
 
@@ -51,8 +51,8 @@ impl<'a> TensorSlice<'a> {
         Self::new(tensor, tensor.shape.iter().map(|dim| 0..*dim).collect())
     }
 
-    /// A part of a tensor with elements of `element` bytes and any strides, which is in memory at the element and with
-    /// the strides of `to`.
+    /// A part of a tensor with elements of `element` bytes and any strides. `to` is the first element and the strides
+    /// in memory.
     pub(super) fn within(
         element: usize,
         (shape, strides): (&'a Shape, &[usize]),
@@ -63,7 +63,7 @@ impl<'a> TensorSlice<'a> {
         Self { element, block: 1, shape, strides, ranges: Cow::Owned(ranges), to: Some(to) }
     }
 
-    /// Returns the range of each dim. The last one counts blocks, of which an element is one mostly.
+    /// Returns the range of each dim. The last range counts blocks, which usually are single elements.
     pub(super) fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
@@ -148,8 +148,8 @@ impl<'a> TensorSlice<'a> {
         merge(ranges, merging).map(move |(span, count)| (index(span.start)..index(span.end), count))
     }
 
-    /// Cuts the part into parts of about `bytes` bytes each, if their stored bytes are in the same order as they are.
-    /// Returns them with their ranges of this part.
+    /// Cuts the part into parts of about `bytes` bytes each, if they are stored in the same order as in memory. Returns
+    /// the parts with their ranges in this one.
     pub(crate) fn cut(self, bytes: usize) -> Vec<(Range<usize>, Self)> {
         let len = self.ranges.iter().map(ExactSizeIterator::len).product::<usize>() * self.element;
         let outer = self.ranges.iter().position(|range| range.len() > 1).filter(|outer| {

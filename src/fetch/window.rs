@@ -31,7 +31,7 @@ pub(crate) struct LoadWindow<'f> {
 #[derive(Debug)]
 struct Held {
     range: Range<u64>,
-    /// `None` once it was taken.
+    /// The bytes; `None` once they were taken.
     bytes: Option<Buffer>,
     /// The number of tensors that will take it.
     uses: usize,
@@ -92,7 +92,7 @@ impl<'f> LoadWindow<'f> {
         if !is_read_ahead {
             return;
         }
-        // What is decoded is read in parts.
+        // Encoded payloads are read in parts.
         let most = if entry.has_codec() { AHEAD as u64 } else { u64::MAX };
         let (mut head, Range { mut start, end }, element) =
             (entry.needed_from(), entry.range(), entry.info().unit_bytes());
@@ -124,8 +124,8 @@ impl<'f> LoadWindow<'f> {
         Some(found)
     }
 
-    /// Reads the announced range with an offset, and the ranges after it. If reading these fails, and not for this one,
-    /// it has to be read alone, and so has a long one.
+    /// Reads the announced range with an offset, and the ranges after it. If reading fails for one of the others, this
+    /// range has to be read alone. A long range is read alone, too.
     fn read_next(&mut self, offset: u64) -> Result<()> {
         let Some(next) = self.announced.iter().position(|next| next.contains(offset)) else { return Ok(()) };
         self.announced.drain(..next);
@@ -145,7 +145,7 @@ impl<'f> LoadWindow<'f> {
         if is_its_own { Err(error) } else { Ok(()) }
     }
 
-    /// Makes memory for a range that so many tensors will take.
+    /// Allocates memory for a range that `uses` tensors will take.
     fn hold(&mut self, range: Range<u64>, element: usize, uses: usize) -> Result<()> {
         let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
         self.held.push(Held { range, bytes: Some(Buffer::try_zeroed(element, len)?), uses });
@@ -172,8 +172,8 @@ impl<'f> LoadWindow<'f> {
         Ok(())
     }
 
-    /// Makes memory for the next range if it takes requests, is long, and announced again for other tensors. It takes
-    /// no more memory than the tensors do: the last one takes over the bytes.
+    /// Allocates memory for the next range if it is long, takes requests, and is announced again for other tensors.
+    /// This takes no more memory than the tensors do, because the last one takes over the bytes.
     fn hold_tied(&mut self) -> Result<bool> {
         let Some(next) = self.announced.front() else { return Ok(false) };
         let is_alone = next.is_taken_over && is_long(&next.range) && next.head == next.range.start;
@@ -197,7 +197,7 @@ impl<'f> LoadWindow<'f> {
         let now = found.len().min(bytes.len());
         bytes[..now].copy_from_slice(&found[..now]);
         if now == found.len() && is_long(&held.range) {
-            // It is not taken over, such as by an array of another dtype.
+            // The tensor does not take over the bytes, for example because its array has another dtype.
             held.uses = held.uses.saturating_sub(1);
             if held.uses == 0 {
                 held.bytes = None;

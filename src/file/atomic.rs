@@ -16,8 +16,8 @@ pub use crate::storage::FileLock;
 /// A new file that is written bit by bit. [`put`](Self::put) gives it its name when it is complete; dropping it removes
 /// it.
 ///
-/// It is what [`save`](crate::save()) makes: a file next to its path, or, for an object in a store, in the folder for
-/// temporary files, from where it is uploaded. It is not buffered: each write is a system call.
+/// For a path, the file is created next to it, as [`save`](crate::save()) does. For an object in a store, it is created
+/// in the folder for temporary files, and uploaded from there. It is not buffered: each write is a system call.
 ///
 /// ```
 /// use std::io::Write;
@@ -47,13 +47,13 @@ enum Staging {
 }
 
 impl NewFile {
-    /// Creates an empty file for a path, or for the URL of an object in a store. What killed processes left for the
-    /// same path is removed.
+    /// Creates an empty file for a path, or for the URL of an object in a store. Temporary files that killed processes
+    /// left for the same path are removed.
     ///
     /// # Errors
     ///
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): the file cannot be created.
-    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the path is another URL.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the path is a URL that cannot be written.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         fn create(path: &Path) -> Result<NewFile> {
             let staging = if is_saved_to(path) { store()? } else { disk(path)? };
@@ -78,7 +78,7 @@ impl NewFile {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io): there is such a file, or it cannot be written or renamed.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io): the file exists, or it cannot be written or renamed.
     pub fn put(self, no_replace: bool) -> Result<()> {
         match self.staging {
             Staging::Disk(staged) => staged.put(no_replace),
@@ -119,8 +119,8 @@ impl fmt::Debug for NewFile {
     }
 }
 
-/// Writes a file as [`std::fs::write`] does, but whole and durable, or the old file stays, as [`save`](crate::save())
-/// does.
+/// Writes a file as [`std::fs::write`] does, but atomically, as [`save`](crate::save()) does: the new file is complete
+/// and on disk, or the old file stays.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

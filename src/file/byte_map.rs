@@ -58,7 +58,7 @@ impl ByteMap {
     pub fn from_file(file: &File) -> Self {
         if file.shards().is_empty() {
             let payloads = || file.tensors().map(|tensor| tensor.range()).filter(|payload| !payload.is_empty());
-            // There may be millions of payloads, mostly in the order of the file.
+            // There may be millions of payloads, and most files have them in order.
             return if payloads().is_sorted_by_key(|payload| (payload.start, payload.end)) {
                 Self::in_order(payloads(), file.file_bytes())
             } else {

@@ -37,7 +37,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Opens a regular file by its path, or one at a URL, as [`File::open`](super::File::open) does.
+    /// Opens a regular file by its path, or a file at a URL, as [`File::open`](super::File::open) does.
     ///
     /// ```
     /// use tensorfile::file::Container;
@@ -117,7 +117,7 @@ impl fmt::Debug for Container {
     }
 }
 
-/// Tensor files in a [`Container`], read as one file: their tensors have the names given here.
+/// Tensor files in a [`Container`], read as one file. You choose the names of the tensors.
 ///
 /// ```
 /// use ndarray::{Array1, ArrayView1, array};
@@ -159,8 +159,8 @@ impl<'c> Embedded<'c> {
         Self { container, limits, index: Index::default(), metadata: IndexMap::new() }
     }
 
-    /// Adds the tensors of a file in a range of the container. `name` is called with the number of tensors in the file,
-    /// the position of one, and its name there.
+    /// Adds the tensors of a file in a range of the container. For each tensor, `name` is called with the number of
+    /// tensors in the file, the tensor's position, and its name in the file.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl<'c> Embedded<'c> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if they are too many.
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if there are too many bytes.
     pub fn add_blob(&mut self, name: &str, range: Range<u64>) -> Result<()> {
         let len = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
         self.index.push(Some(name), TensorInfo::blob(len), range)
@@ -203,14 +203,14 @@ impl<'c> Embedded<'c> {
     /// # Errors
     ///
     /// As [`File::load`](super::File::load), and [`ErrorKind::DuplicateName`](crate::ErrorKind::DuplicateName) if two
-    /// tensors have one name. Offsets are those of the container.
+    /// tensors have the same name. Offsets count from the start of the container.
     pub fn load<T: FromTensors<'c>>(self) -> Result<T> {
         let mut value = None;
         self.load_with(node_of::<T>, &mut |source| put(&mut value, source, &FieldAttrs::NONE))?;
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Returns all tensors as an open file, whose messages name it a file of `format`. It shares the container.
+    /// Returns all tensors as an open file. Messages call it a file of `format`. It shares the container.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use crate::model::TensorData;
 use crate::tensor::Layout;
 
 impl FileTensor<'_> {
-    /// Computes the digest of the tensor: of a large one with several threads, see
+    /// Computes the digest of the tensor. A large tensor is hashed in several threads; see
     /// [`set_max_threads`](crate::threads::set_max_threads).
     ///
     /// In a file read at positions, each thread reads 256 KiB at a time and hashes it at once, which is faster than
@@ -60,7 +60,7 @@ impl FileTensor<'_> {
         digester.finish().map_err(|invalid| self.locate(invalid))
     }
 
-    /// Hashes the payload in parts, if it is stored as it is, and neither in memory nor in a source.
+    /// Hashes the payload in parts, if it is stored unencoded, and neither in memory nor in a source.
     fn hash_in_parts(&self, digester: &mut TensorDigester, progress: &mut dyn FnMut(u64)) -> Option<Result<()>> {
         let (entry, storage) = (self.entry(), &self.file.storage);
         let is_source = storage.takes_requests(entry.start());

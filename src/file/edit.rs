@@ -145,9 +145,8 @@ impl MetadataEdit {
     ///
     /// # Errors
     ///
-    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the file is of a format whose metadata cannot be
-    ///   edited, or an index of shards; an entry to remove is not there; or a value is not of the type that the entry
-    ///   has.
+    /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the metadata of this format cannot be edited; the
+    ///   file is an index of shards; an entry to remove is missing; or a value does not fit the type of its entry.
     /// - [`ErrorKind::UnsupportedMetadata`](crate::ErrorKind::UnsupportedMetadata): the format has no place for a key.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): reading or writing failed.
     pub fn to_writer(&self, file: &File, mut out: impl Write) -> Result<()> {

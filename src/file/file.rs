@@ -65,7 +65,7 @@ pub struct File {
     pub(super) index: Index,
     /// The metadata, if it was read with the index.
     pub(super) metadata: Option<FileMetadata>,
-    /// The file's place in a model of several files, if it is stated and the file is opened alone.
+    /// The file's number in a model of several files, if the file states it and was opened alone.
     pub(super) part: Option<FilePart>,
     pub(super) limits: Limits,
     pub(super) progress: Option<Listener>,
@@ -78,36 +78,43 @@ pub struct File {
 pub(super) struct Shards {
     /// The paths of the parts of the storage.
     pub(super) paths: Vec<PathBuf>,
-    /// The metadata of their index.
+    /// The metadata of the index of shards.
     pub(super) metadata: FileMetadata,
-    /// The metadata of each, if it was read with its index.
+    /// The metadata of each file, if it was read with the index.
     pub(super) own: Vec<Option<FileMetadata>>,
-    /// The archives in the parts, in order, if these are not archives themselves.
+    /// The ranges of archives in the files, in order, unless the files are archives themselves.
     pub(super) archives: Vec<Range<u64>>,
 }
 
 impl File {
     /// Opens a file: finds its format and reads its index.
     ///
-    /// The file is mapped into memory when a tensor is first borrowed, if the system supports it. All else is read at
-    /// positions. See [`OpenOptions`] for more.
+    /// The file is mapped into memory when a tensor is first borrowed, if the system supports it. Everything else is
+    /// read at positions. See [`OpenOptions`] for more.
     ///
     /// A mapped file must not change while it is open. If another program truncates it, reading past the new end kills
-    /// the process (`SIGBUS`). [`save`](super::save()) never does so, because it replaces files. If other programs may, open the file
-    /// with [`Backend::Positioned`](super::Backend::Positioned): reading is an error then.
+    /// the process (`SIGBUS`). [`save`](super::save()) never truncates a file, because it replaces files. If other
+    /// programs may, open the file with [`Backend::Positioned`](super::Backend::Positioned), so that reading returns an
+    /// error instead.
     ///
-    /// With the feature `safetensors`, the index of a checkpoint in several files, such as `model.safetensors.index.json`,
-    /// opens them as one file: the shards in the order of their names, all of one format. The index must list all of
-    /// their tensors and no others. A path that does not exist opens its index, if that is next to it: what was saved
-    /// to a path is opened by that path.
+    /// With the feature `safetensors`, the path may be the index of a checkpoint in several files, such as
+    /// `model.safetensors.index.json`. Its shards must all have one format, and are opened as one file, in the order of
+    /// their names. The index must list all of their tensors and no others. If a path does not exist, but the index
+    /// next to it does, the index is opened: the path you saved to is the path you open.
     ///
-    /// A directory is opened as a checkpoint of Hugging Face: its `model.safetensors`, or else the index
-    /// `model.safetensors.index.json`, or else `pytorch_model.bin` or its index. Else it is a folder of
-    /// `torch.distributed.checkpoint`, which trainers save: with the feature `pytorch`, its `.metadata` and the files of all
-    /// processes, with `safetensors` the files of its `HuggingFaceStorageWriter`. Tensors are whole, whatever file a part is in.
-    /// [`path`](Self::path) returns the opened file, or the directory if it has no file for all.
+    /// A directory is opened as a checkpoint. The first of these that exists is opened:
     ///
-    /// With the feature `http`, a path that begins with `https://`, `http://` or `hf://` is [a URL](OpenOptions::open_url).
+    /// 1. `model.safetensors`, or its index `model.safetensors.index.json`, as Hugging Face saves them.
+    /// 2. `pytorch_model.bin`, or its index.
+    /// 3. The `.metadata` of `torch.distributed.checkpoint`, which trainers save, with the files of all processes. This
+    ///    needs the feature `pytorch`.
+    /// 4. The files of its `HuggingFaceStorageWriter`. This needs the feature `safetensors`.
+    ///
+    /// Tensors of the last two are whole, even if their parts are in several files. [`path`](Self::path) returns the
+    /// opened file, or the directory if no single file stands for the others.
+    ///
+    /// With the feature `http`, a path that begins with `https://`, `http://` or `hf://` is [a
+    /// URL](OpenOptions::open_url).
     ///
     /// ```
     /// use tensorfile::{File, TensorMap};
@@ -181,29 +188,31 @@ impl File {
         &self.shards.paths
     }
 
-    /// Returns the opened path; `None` for bytes in memory and for a [source of ranges](super::ReadRanges). For a directory, it
-    /// is the path of the file inside that stands for all.
+    /// Returns the opened path. `None` for bytes in memory and for a [source of ranges](super::ReadRanges). For a
+    /// directory, this is the path of the opened file in it, such as the index.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.location.as_deref().filter(|_| self.has_path)
     }
 
-    /// Returns the place of the file for messages: its path, or the [name](super::ReadRanges::name) of its source; `None` for
-    /// bytes in memory.
+    /// Returns the location of the file for messages: its path, or the [name](super::ReadRanges::name) of its source.
+    /// `None` for bytes in memory.
     #[must_use]
     pub fn location(&self) -> Option<Cow<'_, str>> {
         self.location.as_deref().map(Path::to_string_lossy)
     }
 
-    /// Returns whether both files are known to have the same bytes without reading them: on a server, by the SHA-256 that
-    /// the Hugging Face hub states, or as one URL with one strong entity tag. Files on disk are never known.
+    /// Returns whether both files are known to have the same bytes, without reading them. Files on a server are known
+    /// to be equal by the SHA-256 that the Hugging Face hub states, or by the same URL with the same strong entity tag.
+    /// Files on disk never are.
     #[must_use]
     pub fn is_known_equal(&self, other: &Self) -> bool {
         self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
     }
 
-    /// Returns whether the file comes from a server without [ranges](super::ReadRanges::is_sequential). Its bytes pass in order: the first
-    /// read backwards asks for it again, and holds it in memory up to a [limit](crate::Limits::held).
+    /// Returns whether the file comes from a server without [ranges](super::ReadRanges::is_sequential). Its bytes only
+    /// pass in order. The first read backwards requests the file again, and holds it in memory up to a
+    /// [limit](crate::Limits::held).
     #[must_use]
     pub fn is_sequential(&self) -> bool {
         self.storage.is_sequential()
@@ -228,11 +237,11 @@ impl File {
         self.storage.len()
     }
 
-    /// Returns the metadata. It is read now, unless it is a part of the index. Its [warnings](Self::warnings) cover the
+    /// Returns the metadata, and reads it if it was not read with the index. Its [warnings](Self::warnings) cover the
     /// whole file.
     ///
-    /// The metadata of shards is that of their index, with values other than strings as JSON, followed by that of each
-    /// shard. The entry `total_size` of the index is left out.
+    /// The metadata of shards is the metadata of their index, with values other than strings as JSON, followed by the
+    /// metadata of each shard. The entry `total_size` of the index is left out.
     ///
     /// # Errors
     ///
@@ -259,8 +268,8 @@ impl File {
         Ok(metadata)
     }
 
-    /// Returns the whole value of a PyTorch checkpoint, as the program that saved it had it: containers, numbers and texts, in
-    /// which tensors are their [positions](Self::nth). `None` for other formats, and for a folder of several files.
+    /// Returns the whole value of a PyTorch checkpoint as the program saved it: containers, numbers and texts, with
+    /// [positions](Self::nth) in place of tensors. `None` for other formats, and for a folder of several files.
     ///
     /// ```
     /// use tensorfile::File;
@@ -323,7 +332,8 @@ impl File {
         check(self.own_storage(), &checked).map_err(|error| self.place(error))
     }
 
-    /// Compares the checksums of archives in the files. The parts of tensors at `checked` are compared elsewhere.
+    /// Compares the checksums of archives in the files. Skips the parts at the offsets `checked`, which are compared
+    /// elsewhere.
     fn check_archives(&self, check: CheckOthers, mut checked: Vec<u64>) -> Result<()> {
         checked.sort_unstable();
         let mut file = FileReader::new(&self.storage);
@@ -371,8 +381,8 @@ impl File {
         (position < self.len()).then(|| FileTensor::new(self, position))
     }
 
-    /// Returns the position of the tensor with a name. The name of a tensor without one is its position, such as `3`.
-    /// If several have the name, as in `.ten`, it is the position of the first.
+    /// Returns the position of the tensor with a name. A tensor without a name is named by its position, such as `3`.
+    /// If several tensors have the name, as in `.ten`, returns the first position.
     ///
     /// ```
     /// use ndarray::array;
@@ -405,7 +415,8 @@ impl File {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Missing`] if there is none, [`ErrorKind::AmbiguousName`] if there are several, as in some streams.
+    /// - [`ErrorKind::Missing`]: no tensor has the name or position.
+    /// - [`ErrorKind::AmbiguousName`]: several tensors have the name, as in some streams.
     #[inline]
     pub fn get(&self, name: &str) -> Result<FileTensor<'_>> {
         Ok(FileTensor::new(self, self.find(name)?))
@@ -511,8 +522,9 @@ impl File {
 
     /// Loads the file into a type. `T` may borrow from a mapped file.
     ///
-    /// The index is compared with `T` first, before any payload is read. If all payloads together have up to 16 MiB, are
-    /// not in a [source of ranges](super::ReadRanges), and no progress is reported, this happens only after the first mismatch.
+    /// The index is compared with `T` before any payload is read. Files with up to 16 MiB of payloads are an exception,
+    /// because comparing takes as long as reading: they are compared only after the first mismatch. The exception does
+    /// not apply to a [source of ranges](super::ReadRanges), or if progress is reported.
     ///
     /// ```
     /// use std::collections::BTreeMap;
@@ -538,8 +550,9 @@ impl File {
         Ok(value.expect("the value was loaded"))
     }
 
-    /// Loads the file into a value, whose arrays keep their memory: the same model again, or one made with the shapes
-    /// of its settings. Fresh memory is cleared page by page, which takes several times as long as reading.
+    /// Loads the file into an existing value, and keeps the memory of its arrays. The value may be the same model
+    /// again, or one with shapes from its settings. Loading into fresh memory takes several times as long, because the
+    /// system clears each page first.
     ///
     /// The index is [compared](Self::report_like) with the value first, so a mismatch changes nothing. Row-major arrays
     /// keep their memory, in structs, `Option`s, `Vec`s, maps and unshared pointers, if the file stores their payloads
@@ -691,9 +704,9 @@ impl File {
         Ok(value.expect("the value was deserialized"))
     }
 
-    /// Reads a value from the tensors of an index of this file. `read` stores it. `loaded` are the positions of the tensors
-    /// that it reads, in that order, if they are known. They are counted and announced, so that many are read together: of a
-    /// file on disk only if the value takes over memory of their own.
+    /// Calls `read` to load a value from the tensors of an index of this file. `loaded` are the positions of the
+    /// tensors that it reads, in that order, if they are known. They are counted and announced, so that many are read
+    /// together. For a file on disk, this happens only if the value takes over memory of their own.
     fn read<'f>(
         &'f self,
         index: Cow<'f, Index>,
@@ -704,7 +717,7 @@ impl File {
         let mut file = LoadWindow::new(&self.storage);
         match loaded {
             Some(loaded) => loaded.iter().for_each(|i| file.announce(&self.index.entry(*i), takes_over)),
-            // Not all of them may be read.
+            // The value may skip tensors, so reading ahead pays only if requests are slow.
             None if !self.has_sources() => {}
             None => (0..index.len()).for_each(|i| file.announce(&index.entry(i), false)),
         }
@@ -715,10 +728,11 @@ impl File {
         ended.map_err(|error| self.place(error))
     }
 
-    /// Loads a value of type `node`. A mismatch is found by comparing both, without reading.
+    /// Loads a value of type `node`. Mismatches are found by comparing the index with the type, before payloads are
+    /// read.
     pub(super) fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         if self.progress.is_none() && !self.has_sources() && self.is_small() {
-            // Comparing takes as long as reading, and is only needed to say what does not fit.
+            // Comparing takes as long as reading small payloads, and is only needed to report a mismatch.
             return match self.load_index(Cow::Borrowed(&self.index), None, false, node, load) {
                 Ok(()) => Ok(()),
                 Err(error) => Err(self.check(&Schema::new(node()), None).err().unwrap_or(error)),
@@ -728,12 +742,12 @@ impl File {
         self.load_index(Cow::Borrowed(&self.index), Some(&loaded), true, node, load)
     }
 
-    /// Returns whether payloads are read from sources of ranges, which take long to answer.
+    /// Returns whether payloads are read from a source of ranges, such as a server, where each request takes long.
     pub(super) fn has_sources(&self) -> bool {
         self.index.len() > 0 && self.storage.takes_requests(self.index.entry(0).start())
     }
 
-    /// Begins to count the bytes of the payloads of tensors, given by position, if a listener wants to know.
+    /// Begins to count the payload bytes of the tensors at these positions, if there is a progress callback.
     pub(super) fn count(&self, loaded: &[usize]) -> Option<ProgressCount<'_>> {
         let ranges = || loaded.iter().map(|i| self.index.entry(*i).range());
         let bytes = || ranges().map(|range| range.end - range.start).fold(0, u64::saturating_add);
@@ -786,7 +800,7 @@ impl File {
         }
     }
 
-    /// Several files opened as one.
+    /// Makes a file from several files that were opened as one.
     pub(super) fn of_shards(
         format: &'static Format,
         location: &Path,
@@ -804,7 +818,7 @@ impl File {
     pub(super) fn place(&self, error: Error) -> Error {
         let error = match error.offset().and_then(|offset| self.shard(offset)) {
             Some((path, start)) => error.in_shard(path, start),
-            // It is in no file if the tensor is in several chunks.
+            // A tensor in several chunks has no single offset in a file.
             None if error.offset().is_some_and(|offset| self.storage.gathered(offset).is_some()) => {
                 error.without_offset()
             }
@@ -831,7 +845,8 @@ impl File {
         compare_like(schema, &self.index, MetadataSource::OfFile(self), value)
     }
 
-    /// Compares the index with a schema, and with a value. Returns the positions of the tensors to be read, in that order.
+    /// Compares the index with a schema, and with a value. Returns the positions of the tensors to read, in the order
+    /// of reading.
     pub(super) fn check(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Result<Vec<usize>> {
         let Comparison { report, loaded, .. } = self.compare_like(schema, value);
         if report.is_ok() {

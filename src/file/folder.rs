@@ -1,4 +1,4 @@
-//! The tensor files of a folder, for all who take a folder for the files in it.
+//! Finds the tensor files in a folder, for commands that accept a folder in place of its files.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,24 @@ use crate::format::{has_known_extension, is_ambiguous, is_of_other_kind, is_trai
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FolderFiles {
-    /// The paths of files to open, in the order of their names. An index stands for its shards, and the folder itself for the
-    /// files of several processes in it.
+    /// Paths of files to open, sorted by name. An index stands for its shards. The folder itself stands for the files
+    /// of several processes in it.
     pub files: Vec<PathBuf>,
-    /// Files of kinds that may have tensors, and are not read or have none: those of other software, and archives.
+    /// Files that might have tensors but are left out: archives, files of other software, and files without tensors.
     pub left_out: Vec<PathBuf>,
-    /// The model, if none of the files is one: a file or a folder in this folder, whose files are the state of a training.
+    /// The file or folder with the model, if the files in this folder only have the state of a training.
     pub model: Option<PathBuf>,
 }
 
 impl OpenOptions {
-    /// Returns the tensor files of a folder, as commands of the program read them.
+    /// Returns the tensor files of a folder, as the program's commands read them.
     ///
-    /// These are the files with the extension of a format, indexes of shards in place of their shards, the files of a trainer's
-    /// processes together, and files with the extensions `.ckpt` and `.bin` that have tensors. Folders in the folder are not
-    /// entered.
+    /// - Files with the extension of a format.
+    /// - Indexes of shards, in place of the shards.
+    /// - The folder itself, in place of files that several processes of a trainer saved.
+    /// - Files with the extensions `.ckpt` and `.bin`, if they have tensors.
+    ///
+    /// Subfolders are not searched.
     ///
     /// ```
     /// use tensorfile::{OpenOptions, TensorMap};
@@ -104,12 +107,12 @@ impl OpenOptions {
         Ok(found)
     }
 
-    /// Opens a file, whatever its warnings and names are.
+    /// Opens a file without applying renames, or denying warnings.
     fn open_quietly(&self, path: &Path) -> Result<File> {
         self.open_place(self.find_path(path)?, None)
     }
 
-    /// Returns whether a file is one of tensors, by its content. One that is damaged is.
+    /// Returns whether the content of a file is tensors. A damaged tensor file counts.
     pub(super) fn has_tensors(&self, path: &Path) -> bool {
         match self.open_quietly(path) {
             Ok(file) => !file.is_empty(),
@@ -124,7 +127,7 @@ fn is_of_other_software(error: &Error) -> bool {
     matches!(error.kind(), UnknownFormat { .. } | NotTensors { .. } | AmbiguousFormat { .. })
 }
 
-/// Returns whether a name is that of an index of shards of a format.
+/// Returns whether a name belongs to an index of shards of a known format.
 fn is_index_of_tensors(name: &Path) -> bool {
     let stem = name.to_str().and_then(|name| name.strip_suffix(INDEX_EXTENSION));
     is_index_name(name) && stem.is_some_and(|stem| may_have_tensors(Path::new(stem)))

@@ -21,13 +21,13 @@ const LONGEST_JSON: u64 = 1 << 27;
 
 impl OpenOptions {
     /// Reads a file from start to end from a reader that cannot seek, such as a pipe. Each tensor is sent to `sink` as
-    /// it comes. Then the index is returned.
+    /// it arrives. Returns the index in the end.
     ///
-    /// Memory holds the index and a chunk of up to 8 MiB. A sink can write each payload once, at once; unwritten
-    /// payloads are passed over. In the returned file, reading an element is an error.
+    /// Memory holds the index and a chunk of up to 8 MiB. A sink can write each payload once, while it receives the
+    /// tensor; payloads that it does not write are skipped. Elements cannot be read from the returned file.
     ///
-    /// Some files have names at their end. The sink gets their tensors with positions as names. It gets tensors before
-    /// the rest of the file has been checked.
+    /// Tensors are sent before the rest of the file has been checked. Some files have names at their end, so the sink
+    /// gets their tensors with positions as names.
     ///
     /// The reader need not be buffered.
     ///
@@ -58,11 +58,14 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// Errors of `sink` and of [`File::open`]. [`ErrorKind::Unsupported`] if the file cannot be read in order:
-    /// `tensorbuffers`, `npz` and `pytorch`, and files with unordered tensors. [`ErrorKind::UnknownDtype`] if a
-    /// tensor's length only follows from the end of the file. The sink got no tensor then. The length of the file is
-    /// unknown until its end, so numbers too large for it are compared with the [limits](Self::limits) instead. A file
-    /// of less than 8 KiB is read whole, in any order.
+    /// - Errors of `sink` and of [`File::open`].
+    /// - [`ErrorKind::Unsupported`]: the file cannot be read in order. This applies to `tensorbuffers`, `npz` and
+    ///   `pytorch`, and to files with unordered tensors.
+    /// - [`ErrorKind::UnknownDtype`]: the length of a tensor only follows from the end of the file. The sink gets no
+    ///   tensor then.
+    ///
+    /// The length of the file is unknown until its end, so numbers too large for the file are compared with the
+    /// [limits](Self::limits) instead. A file of less than 8 KiB is read whole, so its tensors may be in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
         self.send_in_order(&mut CheckedReader(&mut reader), sink)
     }
@@ -104,7 +107,7 @@ impl OpenOptions {
             return file.send(sink).map(|()| file);
         }
         let format = self.format.map_or_else(|| detect(&mut FileStart(&begin), None), Ok)?;
-        // The call says what the file should be.
+        // The caller names this format, but the content may be of another one.
         let other = self.format.and_then(|_| recognize_begin(&begin, false));
         let is_in_header = Cell::new(true);
         let mut stream = HeaderStream::new(begin, reader, &is_in_header, embedded_names::LONGEST);
@@ -113,7 +116,7 @@ impl OpenOptions {
         let sent = self.send_tensors(&mut index, sink, &is_in_header);
         drop(index);
         match sent {
-            // The error of a truncated file says more with its length.
+            // The error for a truncated file is more precise without the format that the bytes suggest.
             Err(error) if !matches!(error.kind(), ErrorKind::Truncated { .. }) => {
                 return Err(or_other(error.in_format(format.name), other));
             }
@@ -149,7 +152,7 @@ impl OpenOptions {
         Ok(Ok(()))
     }
 
-    /// Reads a pipe or a device into memory. Its format is read in order if possible, so that malformed input ends this
+    /// Reads a pipe or a device into memory. Its format is read in order if possible, so that malformed input fails
     /// early.
     pub(super) fn hold(&self, mut stream: impl Read, path: &Path) -> Result<FileStorage> {
         let mut begin = Vec::new();
@@ -174,8 +177,8 @@ impl OpenOptions {
         is_index_name(path) || self.format.is_none() && begins_with_json(begin)
     }
 
-    /// Returns the format of a file that may be endless, by its first bytes. `None` if the rest decides, or if it is an index of
-    /// shards.
+    /// Returns the format of a file that may be endless, from its first bytes. `None` if its format is only known at
+    /// the end, or if it is an index of shards.
     pub(super) fn format_of_begin(&self, begin: &[u8], path: &Path) -> Result<Option<&'static Format>> {
         if self.format.is_some() || self.may_be_index(begin, path) {
             return Ok(self.format);
@@ -200,7 +203,7 @@ impl OpenOptions {
     }
 }
 
-/// Returns whether text begins like a JSON object, as that of an index of shards.
+/// Returns whether text begins like a JSON object, as an index of shards does.
 fn begins_with_json(begin: &[u8]) -> bool {
     begin.trim_ascii_start().starts_with(b"{") && !begin.contains(&0)
 }

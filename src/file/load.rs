@@ -6,7 +6,8 @@ use crate::error::Result;
 use crate::model::{FieldAttrs, FromTensors, Node, Source, node_of, put};
 use crate::tensor::Tensor;
 
-/// Loads a file of any format into a type, or the checkpoint in a directory or at a URL: see [`File::open`](super::File::open).
+/// Loads a file of any format into a type. The path may also be a checkpoint's directory or a URL: see
+/// [`File::open`](super::File::open).
 ///
 /// ```
 /// use ndarray::{Array1, array};
@@ -25,8 +26,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A borrowing type, such as a struct of `ArrayView`s, does not compile here, because the file is closed in the end.
-/// Use [`File::load`](super::File::load) with an open file instead.
+/// A borrowing type, such as a struct of `ArrayView`s, does not compile here, because the file is closed before this
+/// returns. Use [`File::load`](super::File::load) with an open file instead.
 ///
 /// # Errors
 ///
@@ -39,8 +40,9 @@ pub fn load<T: for<'f> FromTensors<'f>>(path: impl AsRef<Path>) -> Result<T> {
 
 /// Reads one tensor of a file of any format, by its name or its position, as [`File::get`](super::File::get) finds it.
 ///
-/// As much is read as leads to the tensor: of a btf file, not the headers of the others, and of a checkpoint in shards,
-/// only the shard that has it. What is not read is not checked. To read several tensors, [open](super::File::open) the file.
+/// Only what leads to the tensor is read. In a BTF file, the headers after it are skipped; in a checkpoint in shards,
+/// only its own shard is opened. Skipped parts are not checked. To read several tensors, [open](super::File::open) the
+/// file.
 ///
 /// ```
 /// use ndarray::array;

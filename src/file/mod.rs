@@ -1,14 +1,15 @@
 //! Files on disk and at URLs: opened lazily, loaded into types, and saved whole.
 //!
-//! `File::open` and `load` are one road, and `load_tensor` is the same road with the name of a tensor. Outside of the
+//! `File::open` and `load` are one road, and `load_tensor` is the same road with the name of a tensor. Apart from the
 //! readers of formats, a file and the bytes of a tensor pass through:
 //!
-//! 1. `OpenOptions::open` (`file/open.rs`), for a path or a URL, and `OpenOptions::open_only` (`file/open.rs`), of which
-//!    only one tensor may be wanted.
+//! 1. `OpenOptions::open` (`file/open.rs`), for a path or a URL, and `OpenOptions::open_only` (`file/open.rs`), which
+//!    may open just one tensor.
 //! 2. `OpenOptions::find` (`file/open.rs`): the `Place`, with its bytes, its name and the files next to it. On disk,
 //!    `OpenOptions::find_path` (`file/open.rs`) finds it.
-//! 3. `OpenOptions::open_place` (`file/checkpoint/open.rs`), after `OpenOptions::recognize` (`file/checkpoint/open.rs`) has
-//!    told whether it is a file, an index of shards, or a folder that a trainer saved.
+//! 3. `OpenOptions::open_place` (`file/checkpoint/open.rs`). It calls
+//!    `OpenOptions::recognize` (`file/checkpoint/open.rs`), which distinguishes a file, an index of shards, and a
+//!    folder that a trainer saved.
 //! 4. `OpenOptions::contents` (`file/open.rs`): the format, and the index.
 //! 5. `FileTensor::write_to` (`file/tensor.rs`), or another method that reads.
 

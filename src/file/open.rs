@@ -103,8 +103,8 @@ impl OpenOptions {
         self
     }
 
-    /// Sets the format. By default it is detected: by the first bytes of the file, for BTF, safetensors and zip
-    /// archives by a look at its index, and by the extension of its path if the content decides nothing.
+    /// Sets the format. By default it is detected from the first bytes of the file. For BTF, safetensors and zip
+    /// archives, the index is checked too. The extension of the path decides only if the content does not.
     ///
     /// ```
     /// use tensorfile::{Format, OpenOptions, TensorMap, npz};
@@ -177,8 +177,8 @@ impl OpenOptions {
         self
     }
 
-    /// Renames tensors by rules, as `--rename` of the program does: a file of other software, or of an older model,
-    /// then loads into a struct without an attribute for each name. Metadata keys stay unchanged.
+    /// Renames tensors by rules, as the program's `--rename` does. A file of other software, or of an older model, then
+    /// loads into a struct without an attribute for each name. Metadata keys stay unchanged.
     ///
     /// Opening fails if a rule renames no tensor, or if two tensors get the same name.
     ///
@@ -249,9 +249,9 @@ impl OpenOptions {
         self
     }
 
-    /// Opens a file, or the directory of a checkpoint. A pipe or a device is read into memory, up to a
-    /// [limit](Limits::held), and only if its first bytes are of a known format. [`read_in_order`](Self::read_in_order)
-    /// reads one without holding it. A socket is an error. A path that is a URL is [opened](Self::open_url) as one.
+    /// Opens a file, or the directory of a checkpoint. A path that is a URL is passed to [`open_url`](Self::open_url).
+    /// A pipe or a device is read into memory, up to a [limit](Limits::held), and only if its first bytes belong to a
+    /// known format. [`read_in_order`](Self::read_in_order) reads a pipe without holding it. A socket is an error.
     ///
     /// ```
     /// use tensorfile::file::Backend;
@@ -272,7 +272,7 @@ impl OpenOptions {
         self.open_only(path.as_ref(), None)
     }
 
-    /// Opens a file. With `only`, it may have no other tensor than the one of this name or position.
+    /// Opens a file. With `only`, the returned file may have just the tensor with this name or position.
     fn open_only(&self, path: &Path, only: Option<&str>) -> Result<File> {
         let opened = self.find(path).and_then(|place| self.open_place(place, only));
         opened.and_then(|file| self.finish(file)).map_err(|error| at_path(error, path))
@@ -286,7 +286,7 @@ impl OpenOptions {
         }
     }
 
-    /// Finds the place of a path: that of the file there, or of what is opened instead.
+    /// Finds the place of a path. For a directory or a missing file, returns the place of the file to open instead.
     pub(super) fn find_path(&self, path: &Path) -> Result<Place> {
         match open_file(path) {
             Ok((file, metadata)) => {
@@ -374,7 +374,8 @@ impl OpenOptions {
         self.finish(self.read(FileStorage::reader(Box::new(reader))?, None)?)
     }
 
-    /// Opens a regular file that is open already, from its first byte on. Its position does not matter, and stays.
+    /// Opens a regular file from an open handle, starting at its first byte. The handle's position is neither used nor
+    /// changed.
     ///
     /// ```
     /// use std::fs;
@@ -399,8 +400,7 @@ impl OpenOptions {
         self.finish(self.read(self.backend.storage(file, metadata.len())?, None)?)
     }
 
-    /// Opens a file in a source of ranges: of any format, whatever keeps its bytes. Each tensor is read on demand. Nothing
-    /// can be borrowed.
+    /// Opens a file of any format from a source of ranges. Each tensor is read on demand. Nothing can be borrowed.
     ///
     /// [`ReadRanges`] has an example.
     ///
@@ -441,12 +441,12 @@ impl OpenOptions {
         let storage = ReaderStorage::Boxed(Box::new(file));
         let reader = Reader::new(storage, &format.reading, self.limits.clone());
         let (index, metadata, part) = reader.into_index().map_err(|error| {
-            // The call or the name says what the file should be, but it is something else.
+            // The caller or the extension names this format, but the content may be of another one.
             if matches!(error.category(), Category::File | Category::Limit) {
                 if all.len() == 0 {
                     return unknown(&[]);
                 }
-                // The magic of a format of the caller may be that of other software too.
+                // Other software may use the same magic as a format that the caller defined.
                 let is_own = !FORMATS.iter().any(|known| std::ptr::eq(*known, format));
                 if !(is_own && has_magic(format, &mut FileReader::with_index(all)))
                     && let Some(other) = recognize(&mut FileReader::with_index(all))
@@ -470,8 +470,8 @@ impl OpenOptions {
         !self.denied.is_empty() || !self.renames.is_empty()
     }
 
-    /// Reads the part of an index that leads to a tensor. Returns `None` if the format has no such part, or if something is
-    /// wrong: the whole index says what.
+    /// Reads the part of an index that leads to a tensor. Returns `None` if the format has no such part. Also returns
+    /// `None` after an error, because reading the whole index gives a better message.
     pub(super) fn contents_of(&self, mut file: FileReader<'_>, path: &Path, name: &str) -> Result<Option<Contents>> {
         let format = self.format.map_or_else(|| detect(&mut file, Some(path)), Ok)?;
         let storage = ReaderStorage::Boxed(Box::new(file));
@@ -484,7 +484,8 @@ impl OpenOptions {
         self.file_at_random(storage, path, contents)
     }
 
-    /// A file still read at random, as for its index.
+    /// Makes a file without the hint that reading in order follows. The storage still expects scattered reads, as for
+    /// an index.
     pub(super) fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
         let Contents { format, index, metadata, part } = contents;
         let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
@@ -494,7 +495,8 @@ impl OpenOptions {
     }
 }
 
-/// Names the place of an error, unless it has one. The first bytes of what a server sends are not shown.
+/// Adds the path to an error that has none. For a URL, removes the first bytes of the file from the error, because a
+/// server may have sent anything.
 pub(super) fn at_path(error: Error, path: &Path) -> Error {
     match url_of(path) {
         Some(url) => error.without_beginning().in_file(Path::new(&shown_url(url))),
@@ -512,7 +514,7 @@ fn open_file(path: &Path) -> io::Result<(fs::File, fs::Metadata)> {
     Ok((file, metadata))
 }
 
-/// The parts of a file read for opening it.
+/// The format, the index and the metadata of a file, as read when it is opened.
 pub(super) struct Contents {
     pub(super) format: &'static Format,
     pub(super) index: Index,

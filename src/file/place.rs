@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::remote::RemoteSource;
 use crate::storage::{FilePool, FileStorage, FileVersion, open_regular};
 
-/// A file to open, or a folder of files that none of them stands for.
+/// A file to open, or a folder whose files are opened together.
 pub(super) struct Place {
     /// The path, or the URL without secrets.
     pub(super) name: PathBuf,
@@ -31,7 +31,7 @@ pub(super) trait Siblings: Send + Sync {
     /// Opens a file by its name. Returns its bytes, and its path or URL.
     fn open(&self, name: &str) -> Result<(FileStorage, PathBuf)>;
 
-    /// Returns whether there is a file with a name; `None` if only opening it would tell.
+    /// Returns whether a file with this name exists. `None` if finding out means opening it.
     fn has(&self, name: &str) -> Option<bool>;
 
     /// Returns a name as messages show it.
@@ -66,7 +66,7 @@ impl Place {
         }
     }
 
-    /// Returns whether another file is at the path by now.
+    /// Returns whether the file at the path was replaced in the meantime.
     pub(super) fn is_replaced(&self) -> bool {
         self.version.as_ref().is_some_and(|version| FileVersion::of(&self.name) != *version)
     }

@@ -26,13 +26,13 @@ impl OpenOptions {
             Location::Folder(folder) => self.find_in_folder(folder),
         };
         let found = match find(url) {
-            // What was saved to a URL in shards is opened by that URL.
+            // A checkpoint saved to this URL in shards is opened by its index.
             Err(error) if error.is_not_found() && remote::is_saved_to(url) && !url.ends_with('/') => {
                 find(&format!("{url}{INDEX_EXTENSION}")).map_err(|_| error)
             }
             found => found,
         };
-        // A web server lists no folders, and may send any page for one.
+        // A web server cannot list a folder, and may send any page for it.
         let is_page = |place: &Place| place.name.to_string_lossy().ends_with('/');
         if url.ends_with('/')
             && matches!(scheme_of(url), Some(("http" | "https", _)))
@@ -54,7 +54,7 @@ impl OpenOptions {
         let source = match NAMES.into_iter().find(has) {
             Some(found) => Some(open(found)?),
             None if has(&METADATA) => Some(open(METADATA)?).filter(|source| {
-                // Other software has files of this name, too.
+                // Other software also uses this file name.
                 FileStorage::ranges(source.clone()).is_ok_and(|storage| begins_as_pickle(&storage))
             }),
             None => None,
@@ -85,21 +85,22 @@ impl OpenOptions {
         Ok(Place { name, has_path: false, storage, rank_files, siblings, version, source })
     }
 
-    /// Fails if a file without an end known begins as none of tensors: it may be endless.
+    /// Fails if the length of a file is unknown and it does not begin like a tensor file, because it may be endless.
     fn check_begin(&self, source: &RemoteSource, name: &Path) -> Result<()> {
-        // The pickle of a trainer's folder is no file of tensors.
+        // The pickle of a trainer's folder does not begin like a tensor file.
         match source.begin_of_endless().filter(|_| name.file_name().is_none_or(|name| name != METADATA)) {
             Some(begin) => self.format_of_begin(&begin, name).map(drop),
             None => Ok(()),
         }
     }
 
-    /// Loads a file at a URL in one stream, if each of its headers is found by the one before it. Returns `false` if its index
-    /// is found better, if not all of it is read, or if something is wrong: opening it says what.
+    /// Loads a file at a URL in one stream, if each of its headers is found by the one before it. Returns `false` if
+    /// another way of reading the index is faster, or if the type skips tensors. Also returns `false` after an error,
+    /// because opening the file gives a better message.
     pub(super) fn load_in_order(&self, place: &Place, node: fn() -> Node, load: LoadAny<'_>) -> Result<bool> {
         let Some(source) = &place.source else { return Ok(false) };
         let skips = matches!(node().inner(), Node::Struct(def) if def.allow_unknown);
-        // A stream holds what it passes, if that is needed later.
+        // A stream holds the payloads that it passes, if they may be needed later.
         if skips || place.storage.len() > self.limits.most_held() {
             return Ok(false);
         }
@@ -123,7 +124,7 @@ fn begins_as_pickle(storage: &FileStorage) -> bool {
     FileReader::with_index(storage).read_at(0, &mut begin).is_ok() && begin == [PICKLE]
 }
 
-/// The files next to one at a URL.
+/// The files next to a file at a URL.
 struct UrlFolder {
     folder: Box<dyn RemoteFolder>,
     limits: Limits,
@@ -145,7 +146,7 @@ impl Siblings for UrlFolder {
     }
 
     fn at_once(&self) -> usize {
-        // Each opens a connection, and some read headers in many places.
+        // Each file takes a connection, and some need many reads for their headers.
         8
     }
 }

@@ -27,11 +27,11 @@ use crate::write::{Encode, Plan, WriteOptions};
 /// A killed process leaves its unfinished file, `.NAME.N.tmp`. On Unix, the next save to the same path removes it, if
 /// the file system has locks: a writer holds the lock of its file while it lives.
 ///
-/// An index of shards of the same name, and its shards, stay: they may be all that others have. The path is opened as
-/// the new file from then on.
+/// An index of shards with the same name stays, and so do its shards, because they may be the only copy of their
+/// tensors. From then on, the path opens the new file.
 ///
-/// With the Cargo feature `cloud`, the path may be `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`. The object
-/// is uploaded, in parts if it is long, and is visible when it is complete.
+/// With the Cargo feature `cloud`, the path may be `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`. The
+/// object is uploaded, in parts if it is long, and becomes visible once it is complete.
 ///
 /// The value is a struct that derives [`TensorFile`](trait@crate::TensorFile), a [`TensorMap`](crate::TensorMap), an
 /// open [`File`](super::File) to convert, or any other [`Tensors`]; a plain serde value is passed in a
@@ -76,7 +76,7 @@ pub fn save<T: Tensors + ?Sized>(path: impl AsRef<Path>, value: &T) -> Result<()
 #[derive(Debug, Clone, Default)]
 pub struct SaveOptions {
     format: Option<&'static Format>,
-    /// The writer of the format, if its own options were given.
+    /// The writer of the format, if options of the format were given.
     encode: Option<Arc<dyn Encode>>,
     write: WriteOptions,
     progress: Option<Listener>,
@@ -156,8 +156,8 @@ impl SaveOptions {
         self
     }
 
-    /// Calls a function while files are written: at least for every 8 MiB, and when all is written. What is left then
-    /// is to flush the files to disk and to rename them. A compressed file may end before its `total`.
+    /// Calls a function while files are written: at least for every 8 MiB, and after the last byte. The files are still
+    /// to be flushed to disk and renamed then. A compressed file may end before its `total`.
     ///
     /// The function returns nothing, or [`ControlFlow`](std::ops::ControlFlow): `Break` ends the save with
     /// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled), and no file is changed or left.
@@ -188,7 +188,8 @@ impl SaveOptions {
         self
     }
 
-    /// Fails if a file to write exists, instead of replacing it. In shards, the files are the shards and their index.
+    /// Returns an error if a file to write exists, instead of replacing it. For a value in shards, the files are the
+    /// shards and their index.
     ///
     /// ```
     /// use tensorfile::{SaveOptions, Tensor, TensorMap};
@@ -202,8 +203,8 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// It is checked before anything is written, and once more at the end, but not for shards: those created during the
-    /// save are replaced.
+    /// The check runs before anything is written, and once more at the end. The second check does not cover shards:
+    /// shards created during the save are replaced.
     #[must_use]
     pub fn no_replace(mut self, no_replace: bool) -> Self {
         self.no_replace = no_replace;
@@ -274,16 +275,16 @@ impl SaveOptions {
     /// one has the metadata, so llama.cpp opens them by the first shard. If the names would equal the names of old
     /// shards, they are `model.2-00001-of-00003.gguf` and so on.
     ///
-    /// Concurrent saves to one path take turns to rename their files, if the file system has locks: the last one is
-    /// there, complete. [`File::open`](super::File::open) starts again if the index is replaced before all of its
+    /// Concurrent saves to one path take turns to rename their files, if the file system has locks, so the last one
+    /// stays, complete. [`File::open`](super::File::open) starts again if the index is replaced before all of its
     /// shards are open.
     ///
     /// # In a store
     ///
-    /// With the Cargo feature `cloud`, the path may be the URL of an object in a store. The shards are uploaded one by one,
-    /// and the index last, so it names one complete set at any time here too. A failed save removes the shards that it
-    /// uploaded. A killed one leaves them; the next save replaces those of the same names. Concurrent saves to one URL do
-    /// not take turns.
+    /// With the Cargo feature `cloud`, the path may be the URL of an object in a store. The shards are uploaded one by
+    /// one, and the index last, so it names one complete set at any time here too. A failed save removes the shards
+    /// that it uploaded. A killed save leaves them, and the next save overwrites those with the same names. Concurrent
+    /// saves to one URL do not take turns.
     #[cfg(feature = "safetensors")]
     #[must_use]
     pub fn max_shard_bytes(mut self, bytes: u64) -> Self {
@@ -455,7 +456,8 @@ impl SavePlan {
     ///
     /// # Errors
     ///
-    /// As [`save`](super::save()), and [`ErrorKind::Changed`](crate::ErrorKind::Changed) if it is another value.
+    /// As [`save`](super::save()), and [`ErrorKind::Changed`](crate::ErrorKind::Changed) if the value is not the
+    /// planned one.
     pub fn save<T: Tensors + ?Sized>(&self, value: &T) -> Result<()> {
         self.planned.save(&self.path, &ByRef(value), &self.options)
     }
@@ -476,7 +478,7 @@ impl SavePlan {
     ///
     /// - [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported): the value is split into shards.
     /// - [`ErrorKind::Io`](crate::ErrorKind::Io): writing failed.
-    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): it is another value.
+    /// - [`ErrorKind::Changed`](crate::ErrorKind::Changed): the value is not the planned one.
     pub fn to_writer<T: Tensors + ?Sized>(&self, mut writer: impl Write, value: &T) -> Result<()> {
         self.planned.write(&ByRef(value), &mut writer, self.options.progress.as_ref())
     }
@@ -551,7 +553,7 @@ impl PlannedFiles {
     }
 }
 
-/// Tensors of an unsized type.
+/// Wraps a reference, so that tensors of an unsized type become a `dyn Tensors`.
 struct ByRef<'a, T: ?Sized>(&'a T);
 
 impl<T: Tensors + ?Sized> Tensors for ByRef<'_, T> {

@@ -52,7 +52,7 @@ impl<'f> FileTensor<'f> {
         self.file.index.name(self.i)
     }
 
-    /// Returns whether the file has a name for the tensor.
+    /// Returns whether the file stores a name for the tensor.
     #[must_use]
     pub fn has_name(&self) -> bool {
         self.file.index.has_name(self.i)
@@ -97,8 +97,8 @@ impl<'f> FileTensor<'f> {
         range.start - start..range.end - start
     }
 
-    /// Returns where the payload is: the path of each file, `None` for bytes in memory, and the byte range in it. There
-    /// are several places if the tensor is in several chunks, as trainers save it.
+    /// Returns the places of the payload: the path of each file, `None` for bytes in memory, and the byte range in it.
+    /// A tensor that a trainer saved in several chunks has several places.
     ///
     /// ```
     /// use tensorfile::{File, TensorMap, ten};
@@ -120,8 +120,8 @@ impl<'f> FileTensor<'f> {
         gather.places().into_iter().map(place).collect()
     }
 
-    /// Returns the path of the file with the payload: the [`File`] or a shard; `None` for bytes in memory. If the
-    /// tensor is in [several places](Self::places), it is that of the [`File`].
+    /// Returns the path of the file with the payload: the [`File`] or a shard. `None` for bytes in memory. If the
+    /// tensor is in [several places](Self::places), this is the path of the [`File`].
     #[must_use]
     pub fn path(&self) -> Option<&'f Path> {
         self.file.shard(self.span().start).map_or(self.file.path(), |(path, _)| Some(path))
@@ -141,8 +141,8 @@ impl<'f> FileTensor<'f> {
         self.entry().is_big_endian()
     }
 
-    /// Returns whether the payload is decoded during reading, and so cannot be borrowed. Compressed and big-endian
-    /// payloads are encoded, and so are PyTorch tensors with gaps between elements.
+    /// Returns whether the payload is decoded during reading, so that it cannot be borrowed. Compressed and big-endian
+    /// payloads are decoded, and so are PyTorch tensors with gaps between elements.
     #[must_use]
     pub fn is_encoded(&self) -> bool {
         self.entry().has_codec()
@@ -223,7 +223,7 @@ impl<'f> FileTensor<'f> {
         Ok(Tensor::from_checked(entry.info().clone(), payload))
     }
 
-    /// Borrows the tensor from the mapped file, without reading it. A checksum, as npz has, is not compared.
+    /// Borrows the tensor from the mapped file, without reading it. A checksum, as in npz, is not compared.
     ///
     /// ```
     /// use ndarray::array;
@@ -248,10 +248,10 @@ impl<'f> FileTensor<'f> {
     /// Lends the payload to another library, such as numpy or torch, which may change it: without a copy, in the
     /// tensor's layout.
     ///
-    /// The bytes are those of a private mapping of the file, made by the first call. Changes stay in this process, and
-    /// never reach the file, nor what this crate reads and borrows; others that the same [`File`] lends to see them.
+    /// The bytes are in a private mapping of the file, made by the first call. Changes stay in this process. They never
+    /// reach the file, or what this crate reads and borrows, but other tensors lent by the same [`File`] share them.
     /// The memory stays valid when the [`File`] is dropped, and when the file is deleted or [saved](crate::save) over.
-    /// As of any mapped file, access past the end of one that was truncated kills the process.
+    /// If another program truncates the file, access past its new end kills the process, as for any mapped file.
     ///
     /// ```
     /// use ndarray::array;
@@ -270,7 +270,8 @@ impl<'f> FileTensor<'f> {
     ///
     /// # Errors
     ///
-    /// As [`view`](Self::view), and [`ErrorKind::Unsupported`] if the file is in memory, where others have its bytes.
+    /// As [`view`](Self::view), and [`ErrorKind::Unsupported`] if the file is in memory, because other owners may read
+    /// its bytes.
     pub fn lend(&self) -> Result<LentBytes> {
         self.view()?;
         let lent = self.file.storage.lend(&self.span());
@@ -292,7 +293,7 @@ impl<'f> FileTensor<'f> {
     fn check_view(&self) -> Result<TensorView<'f>> {
         match self.bytes() {
             // Safe code would have an invalid bool, and could read out of bounds with it as an index. A copy is checked
-            // after it was made.
+            // after it is made.
             Some(_) if self.may_become_invalid() => {
                 Err(self
                     .cannot_borrow("bools of a mapped file, which another process could change", "use an owned array"))
@@ -517,7 +518,7 @@ impl<'f> FileTensor<'f> {
     }
 
     /// Adds the name of the tensor, its place in the file, the format and the path to an error about its elements.
-    /// Errors of reading have them.
+    /// Errors from reading have them already.
     ///
     /// ```
     /// use tensorfile::report::InvalidTensor;
@@ -570,7 +571,7 @@ impl<'f> FileTensor<'f> {
         }
         let len = piece.bytes().expect("a part is no larger than the whole");
         if self.entry().codec().is_some_and(|codec| codec.moves_elements()) && !piece.is_whole() {
-            // The memory of the part is taken after as much was decoded.
+            // Memory for the part is allocated only after this many bytes were decoded.
             let part = TensorSlice::new(self.info(), Cow::Borrowed(ranges))?;
             let bounds = part.bounds();
             self.check_memory(bounds.len().saturating_add(len))?;

@@ -1,4 +1,4 @@
-//! Files at URLs, as the functions that open paths open them.
+//! Opens files at URLs, and shows URLs without secrets.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub fn shown_url(location: impl AsRef<Path>) -> Option<String> {
     url_of(location.as_ref()).map(storage::shown_url)
 }
 
-/// Returns whether a location is a URL that [`save`](super::save()) writes: an object in a store, with the Cargo feature
-/// `cloud`.
+/// Returns whether [`save`](super::save()) can write to a location because it is the URL of an object in a store. This
+/// needs the Cargo feature `cloud`.
 ///
 /// ```
 /// use tensorfile::file::is_saved_to;
@@ -37,15 +37,15 @@ pub fn is_saved_to(location: impl AsRef<Path>) -> bool {
 impl OpenOptions {
     /// Opens a file at a URL. [`File::open`] and [`load`](super::load()) do the same with a path that is a URL.
     ///
-    /// With the Cargo feature `http`, it is `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on the Hugging
-    /// Face hub; with `cloud`, `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`, with the credentials of the
-    /// environment.
+    /// With the Cargo feature `http`, the URL may be `https://…`, `http://…`, or `hf://OWNER/NAME[@REVISION][/PATH]` on
+    /// the Hugging Face hub. With `cloud`, it may be `s3://BUCKET/KEY`, `gs://BUCKET/KEY` or `az://CONTAINER/KEY`, with
+    /// credentials from the environment.
     ///
-    /// A URL with a slash at its end is a folder, and opened as a directory is. Stores and the hub list its files; on a web
-    /// server, only the `.metadata` of a trainer is looked for.
+    /// A URL with a slash at its end is a folder, and is opened as a directory is. Stores and the hub list its files.
+    /// On a web server, only a trainer's `.metadata` is looked for.
     ///
-    /// Only the bytes that are asked for are read: the index now, each tensor on demand. Nothing can be borrowed. A server
-    /// that has no ranges sends the whole file, which is held in memory up to a [limit](crate::Limits::held).
+    /// Only the needed bytes are read: the index now, and each tensor on demand. Nothing can be borrowed. A server
+    /// without range requests sends the whole file, which is held in memory up to a [limit](crate::Limits::held).
     ///
     /// ```no_run
     /// use tensorfile::OpenOptions;
@@ -57,8 +57,9 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// As [`File::open`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if the server refuses or does not answer. Later reads are
-    /// [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged) if the file on the server is another one by then.
+    /// As [`File::open`], and [`ErrorKind::Io`](crate::ErrorKind::Io) if the server refuses or does not answer. Later
+    /// reads fail with [`ErrorKind::SourceChanged`](crate::ErrorKind::SourceChanged) if the file on the server was
+    /// replaced.
     pub fn open_url(&self, url: &str) -> Result<File> {
         let path = Path::new(url);
         match url_of(path) {

@@ -284,8 +284,8 @@ pub trait Tensors {
     /// Errors of the sink, and of reading the tensors.
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()>;
 
-    /// Sends the tensor at a position, from 0, as [`send`](Self::send) does, in a time that does not grow with the number
-    /// of tensors. Returns `false` if it would, which is the default. A missing tensor is not sent.
+    /// Sends the tensor at a position, from 0, as [`send`](Self::send) does, in a time that does not grow with the
+    /// number of tensors. Returns `false` if it would, which is the default. A missing tensor is not sent.
     ///
     /// # Errors
     ///

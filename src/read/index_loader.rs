@@ -131,8 +131,8 @@ impl<'de> IndexLoader<'de> {
         }
     }
 
-    /// Returns an index of a single tensor, by name or position, which is then its name. `None` if there is none, or if the format must read
-    /// other headers to find it.
+    /// Returns an index of a single tensor, given by a name or by a position, which becomes its name. `None` if there
+    /// is no such tensor, or if the format must read other headers to find it.
     pub(crate) fn into_index_of(mut self, name: &str) -> Result<Option<Index>> {
         let ReaderOfIndex::Unread(index_reader) = self.index_reader else { return Ok(None) };
         self.begin(index_reader());

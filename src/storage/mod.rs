@@ -1,5 +1,4 @@
-//! The bytes of a file: in memory, in a mapping, on disk, or in a stream; and new files, saved without a trace of what
-//! failed.
+//! The bytes of a file: in memory, in a mapping, on disk, or in a stream. New files are saved atomically.
 //!
 //! Storage knows ranges of bytes. It does not know formats, dtypes or serde.
 

@@ -1,4 +1,4 @@
-//! Which file is at a path, as another one may take its place.
+//! The identity of the file at a path, to notice when another file replaces it.
 
 use std::fs;
 use std::path::Path;

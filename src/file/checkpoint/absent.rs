@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{is_training_state, may_have_tensors};
 use crate::storage::{refused_scheme, unknown_scheme};
 
-/// Returns what to open after opening `path` failed with `error`.
+/// Returns the file to open instead, after opening `path` failed with `error`.
 pub(in crate::file) fn instead_of(path: &Path, error: &io::Error) -> Result<Option<Instead>> {
     // Some systems report a different error for a directory.
     if path.is_dir() {
@@ -79,7 +79,7 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     Err(no_checkpoint(message))
 }
 
-/// The error for a folder without a checkpoint. [`Error::is_without_checkpoint`] recognizes it.
+/// Returns the error for a folder without a checkpoint. [`Error::is_without_checkpoint`] recognizes it.
 fn no_checkpoint(message: String) -> Error {
     io::Error::new(io::ErrorKind::IsADirectory, message).into()
 }
@@ -89,7 +89,7 @@ fn without_checkpoint(folder: &str) -> String {
     format!("is a {folder} without `{file}` or `{pickle}`, or an index of its shards")
 }
 
-/// Returns the end of a message: what to open in the folder.
+/// Returns the end of a message that names the files to open in the folder.
 fn instead(files: &[&PathBuf]) -> String {
     let [first, rest @ ..] = files else { return String::new() };
     let end = match rest.len() {
@@ -100,14 +100,14 @@ fn instead(files: &[&PathBuf]) -> String {
     format!("; open `{}` in it{end}", first.display())
 }
 
-/// The error for a folder on a server, in which there are files of these names, but no checkpoint.
+/// Returns the error for a folder on a server with these files, but without a checkpoint.
 pub(in crate::file) fn no_checkpoint_among(names: &[String]) -> Error {
     let names: Vec<PathBuf> = names.iter().map(PathBuf::from).filter(|name| looks_like_tensors(name)).collect();
     let models: Vec<&PathBuf> = names.iter().filter(|name| !name.to_str().is_some_and(is_training_state)).collect();
     no_checkpoint(without_checkpoint("folder") + &instead(&models))
 }
 
-/// Returns the error for a file of a trainer's folder that is opened by itself.
+/// Returns the error for opening a single file of a trainer's folder.
 pub(super) fn only_in_folder(path: &Path) -> Option<Error> {
     (path.extension()? == ITEMS_EXTENSION).then(|| {
         let what = "read one file of a folder that a trainer saved".to_owned();
@@ -123,7 +123,7 @@ fn tensor_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(names)
 }
 
-/// Returns whether a name is that of a file of tensors. An index stands for its shards.
+/// Returns whether a name looks like a tensor file. An index stands for its shards.
 fn looks_like_tensors(name: &Path) -> bool {
     may_have_tensors(name) && !name.to_string_lossy().contains("-of-") || is_index_name(name)
 }

@@ -1,4 +1,4 @@
-//! Files with tensors in several chunks, which are in several files perhaps.
+//! Joins files with tensors in several chunks. The chunks of a tensor may be in several files.
 
 use std::num::NonZeroU8;
 use std::ops::Range;
@@ -14,18 +14,18 @@ use crate::read::{Codec, Index, Negation, Strided};
 use crate::storage::{FileStorage, JoinedFiles};
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
 
-/// A chunk of a tensor, as its file has it.
+/// A chunk of a tensor, as stored in its file.
 pub(super) struct StoredChunk {
-    /// The first element in each dim of the tensor.
+    /// The index of the chunk's first element in each dim of the tensor.
     pub(super) offsets: Shape,
     pub(super) info: TensorInfo,
-    /// In the joined files.
+    /// The range in the joined files.
     pub(super) range: Range<u64>,
     pub(super) codec: Option<Codec>,
 }
 
-/// Collects tensors of joined files. A tensor of one chunk is where its file has it, and can be borrowed. The chunks of any
-/// other one are put together as they are read.
+/// Collects tensors of joined files. A tensor of one chunk stays in its file, and can be borrowed. Several chunks are
+/// put together when the tensor is read.
 pub(super) struct ChunkedIndex {
     joined: JoinedFiles,
     index: Index,
@@ -34,14 +34,14 @@ pub(super) struct ChunkedIndex {
 impl ChunkedIndex {
     pub(super) fn new(mut parts: Vec<FileStorage>) -> Result<Self> {
         if parts.is_empty() {
-            // Empty tensors are in no file.
+            // A folder with only empty tensors has no files.
             parts.push(FileStorage::Memory(Box::new([])));
         }
         let joined = JoinedFiles::new(parts).ok_or_else(too_long)?;
         Ok(Self { joined, index: Index::default() })
     }
 
-    /// Lets several tensors have one name. There is none yet.
+    /// Allows several tensors with one name. Must be called before the first tensor is added.
     pub(super) fn let_names_repeat(&mut self) {
         self.index.let_names_repeat();
     }
@@ -51,18 +51,18 @@ impl ChunkedIndex {
         self.index.pushed()
     }
 
-    /// Returns a range of a file as one of the joined files.
+    /// Converts a range of a file to a range of the joined files.
     pub(super) fn place(&self, file: usize, range: Range<u64>) -> Range<u64> {
         let start = self.joined.starts()[file];
         start + range.start..start + range.end
     }
 
-    /// Adds a tensor that is in one place.
+    /// Adds a tensor that is stored in one place.
     pub(super) fn push(&mut self, name: &str, info: TensorInfo, range: Range<u64>, codec: Option<Codec>) -> Result<()> {
         self.index.push_named(name, info, range, codec)
     }
 
-    /// Adds a tensor, after checking that its chunks tile it. None of them is empty.
+    /// Adds a tensor after checking that its chunks tile it. No chunk may be empty.
     pub(super) fn push_chunks(
         &mut self,
         name: &str,
@@ -111,7 +111,7 @@ impl ChunkedIndex {
         self.index.push_named(name, info, start..start + bytes as u64, codec)
     }
 
-    /// Returns the files as one.
+    /// Returns the joined files as one file.
     pub(super) fn finish(
         mut self,
         format: &'static Format,
@@ -120,7 +120,7 @@ impl ChunkedIndex {
         limits: &Limits,
     ) -> Result<File> {
         self.index.complete()?;
-        // Elements of a chunk may be repeated.
+        // Strided chunks may repeat elements, so the tensors may be larger than the files.
         let storage = FileStorage::Joined(self.joined);
         let payloads = (0..self.index.len()).map(|i| self.index.entry(i).payload_bytes());
         let (found, limit) = (payloads.fold(0, u64::saturating_add), limits.most_shared(storage.len()));
@@ -131,12 +131,12 @@ impl ChunkedIndex {
     }
 }
 
-/// Changes of all elements of a chunk.
+/// The conversions that apply to all elements of a chunk.
 #[derive(PartialEq)]
 struct ChunkChanges {
     big_endian: Option<NonZeroU8>,
     negation: Option<Negation>,
-    /// Any byte but 0 is a bool that is true.
+    /// Whether any byte other than 0 is a `true`.
     takes_any_bool: bool,
 }
 
@@ -153,7 +153,7 @@ impl ChunkChanges {
         }
     }
 
-    /// Returns the codec for all chunks in one.
+    /// Returns the codec for all chunks together.
     fn codec(&self, info: &TensorInfo, bytes: usize) -> Option<Codec> {
         let Self { big_endian, negation, takes_any_bool } = *self;
         if negation.is_some() {
@@ -164,7 +164,7 @@ impl ChunkChanges {
     }
 }
 
-/// Returns a shape or offsets in blocks, if these do not cut one. A block has elements of the last dim.
+/// Converts a shape or offsets from elements to blocks. `None` if they cut a block. Blocks divide the last dim.
 fn blocks(dtype: Dtype, shape: &Shape) -> Option<Shape> {
     let mut dims = shape.dims().to_vec();
     if let Some(last) = dims.last_mut().filter(|_| dtype.block_elements() > 1) {
@@ -173,14 +173,15 @@ fn blocks(dtype: Dtype, shape: &Shape) -> Option<Shape> {
     Some(dims.into())
 }
 
-/// Returns the elements from one to the next along each dim of a chunk, where they are stored.
+/// Returns the stored strides of a chunk, in elements.
 fn strides(info: &TensorInfo, element: usize, codec: Option<&Codec>) -> Vec<usize> {
     let dense = match &info.layout {
         Layout::DimOrder(order) => order.strides(&info.shape),
         _ => info.shape.row_major_strides(),
     };
     let Some(Codec::Strided(strided)) = codec else { return dense };
-    // The dims of more than one element, innermost first: those of a run are dense, the others have steps of their own.
+    // The dims with more than one element, innermost last. Dims inside a run are dense, and the others have strides of
+    // their own.
     let mut dims: Vec<usize> = match &info.layout {
         Layout::DimOrder(order) => order.as_slice().iter().map(|dim| usize::from(*dim)).collect(),
         _ => (0..info.shape.rank()).collect(),

@@ -1,4 +1,4 @@
-//! Opens folders of `torch.distributed.checkpoint` as one file. `format::pytorch::dcp` has their bytes.
+//! Opens folders of `torch.distributed.checkpoint` as one file. `format::pytorch::dcp` describes their bytes.
 
 use std::io;
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl OpenOptions {
         {
             return Ok(file);
         }
-        // The whole folder says which names there are, and what is wrong.
+        // Opening the whole folder gives the error: it knows all names.
         self.open_saved(place, None)
     }
 
@@ -60,7 +60,7 @@ impl OpenOptions {
         let read = dcp::read_metadata(&mut FileReader::with_index(metadata), &self.limits);
         let mut folder = read.map_err(|error| error.in_format(FORMAT.name))?;
         if let Some(only) = only {
-            // It may also be in a value that was saved whole.
+            // The tensor may be in a value that was saved as a whole.
             let is_in =
                 |name: &str| only.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
             folder.retain(&is_in);
@@ -93,7 +93,7 @@ impl OpenOptions {
             contents.warnings.extend(warnings);
         })?;
         let mut index = ChunkedIndex::new(files)?;
-        // As in a file of `torch.save`, names that are joined by dots can be those of others.
+        // Names joined by dots may be equal, as in a file of `torch.save`.
         index.let_names_repeat();
         let mut archives = Vec::new();
         for item in folder.items().filter(|item| item.transforms.is_none()) {
@@ -150,9 +150,9 @@ impl OpenOptions {
         paths: &[PathBuf],
         take: &mut dyn FnMut(Vec<ReadEntry>, Vec<Warning>),
     ) -> Result<()> {
-        /// The fewest entries, and the most runs of them.
+        /// The fewest entries in a run, and the most runs.
         const RUN: (usize, usize) = (256, 64);
-        /// Reading an item takes about as long as reading so many bytes of a payload.
+        /// The number of payload bytes that take about as long to read as an item.
         const ITEM: usize = 4 << 10;
 
         announce(folder, files);
@@ -172,7 +172,7 @@ impl OpenOptions {
             });
             *run = Some(read.collect::<Result<_>>().map(|read| (read, warnings)));
         };
-        // Servers were asked for all of it.
+        // Servers were already asked for all items.
         let bytes = if files.iter().any(|file| file.takes_requests(0)) {
             0
         } else {
@@ -197,7 +197,7 @@ impl OpenOptions {
             check_range(item, readers).map_err(|error| (item.file, error))?;
         }
         if let Some(changed) = tensor.chunks.iter().find_map(|chunk| chunk.item.transforms.as_deref()) {
-            // Of several chunks, no range has all bytes.
+            // Several chunks have no range of their own in one file.
             let item = match &tensor.chunks[..] {
                 [chunk] => Some(chunk.item.clone()),
                 _ => None,
@@ -238,24 +238,24 @@ impl OpenOptions {
     }
 }
 
-/// What an entry of a folder becomes.
+/// An entry of a folder after reading its items.
 enum ReadEntry {
-    /// The values of an item in the file of a number.
+    /// The values of an item, with the number of its file.
     Values(usize, ItemValues),
-    /// All bytes of an item, or nothing.
+    /// An item as uninterpreted bytes; `None` for a tensor in several chunks.
     Whole(TensorInfo, Option<Item>),
-    /// Chunks with the numbers and the ranges of their files.
+    /// The chunks of a tensor, each with the number of its file.
     Chunks(Vec<(usize, StoredChunk)>),
 }
 
-/// Adds a text to the metadata. Returns a warning if there is one of that name.
+/// Adds a text to the metadata. Returns a warning if it replaces a text of the same name.
 fn replaced(contents: &mut FileMetadata, name: &str, text: String) -> Option<Warning> {
     contents.entries.insert(name.to_owned(), text)?;
     let text = format!("two values are named `{}`; the last one is kept", Short(name));
     Some(Warning::new(WarningKind::Metadata, text).in_tensor(name))
 }
 
-/// Adds a tensor of unknown dtype. Its chunks are not put together.
+/// Adds a tensor of unknown dtype. Several chunks are not put together, so the tensor has no bytes then.
 fn push_unknown(index: &mut ChunkedIndex, name: &str, tensor: &SavedTensor, chunks: Vec<StoredChunk>) -> Result<()> {
     let mut chunks = chunks.into_iter();
     match (chunks.next(), chunks.next()) {
@@ -266,9 +266,9 @@ fn push_unknown(index: &mut ChunkedIndex, name: &str, tensor: &SavedTensor, chun
     }
 }
 
-/// Announces the beginnings and ends of all items, where their archives have what is read first.
+/// Announces the beginnings and the ends of all items, which the reader of an archive needs first.
 fn announce(folder: &SavedFolder, files: &[FileStorage]) {
-    /// The directory of an archive of one tensor is shorter.
+    /// At least the length of the directory of an archive with one tensor.
     const END: u64 = 1 << 10;
 
     let mut offsets = vec![Vec::new(); files.len()];
@@ -292,7 +292,7 @@ fn check_range(item: &Item, readers: &[FileReader<'_>]) -> Result<()> {
     Err(Error::new(ErrorKind::Truncated { needed, left }).at(start))
 }
 
-/// The error for a file that cannot be opened. A process that did not finish leaves none.
+/// Returns the error for a file that cannot be opened. A missing file is usually from a process that did not finish.
 fn absent(folder: &SavedFolder, name: &str, error: &io::Error) -> Error {
     let number = folder.files.iter().position(|file| file == name).unwrap_or_default();
     let tensor = folder.first_in(number);

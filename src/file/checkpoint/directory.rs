@@ -1,7 +1,7 @@
-//! Paths that are not those of a file: the directory of a checkpoint, and the name of a file that is saved in shards.
+//! Finds the file to open for a directory, or for the name of a file that was saved in shards.
 //!
 //! Hugging Face's libraries save a model to a directory and load it from there, under fixed names. A cache of
-//! `huggingface_hub` links these names to the files. Trainers save a directory of the files of all processes.
+//! `huggingface_hub` links these names to the files. Trainers save a directory with a file for each process.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 
-/// The end of the name of an index of shards, after the name of the file that is in shards.
+/// The suffix that turns the name of a file in shards into the name of their index.
 pub(in crate::file) const INDEX_EXTENSION: &str = ".index.json";
 
 /// The metadata of a folder that a trainer saved.
 pub(in crate::file) const METADATA: &str = ".metadata";
 
-/// The extension of the other files of such a folder.
+/// The extension of the other files in a trainer's folder.
 pub(super) const ITEMS_EXTENSION: &str = "distcp";
 
 /// The first byte of a pickle.
@@ -26,22 +26,22 @@ pub(in crate::file) const PICKLE: u8 = 0x80;
 pub(in crate::file) const NAMES: [&str; 4] =
     ["model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"];
 
-/// What is opened instead of a path.
+/// The file or files to open in place of a path.
 pub(in crate::file) enum Instead {
     File(PathBuf),
-    /// The names of the files of the processes of a trainer, in the directory.
+    /// The names of a directory's files, one for each process of a trainer.
     #[cfg(feature = "safetensors")]
     RankFiles(Vec<String>),
 }
 
-/// Returns the path of the index of a file that is in shards.
+/// Returns the path of the index of shards, given the path they were saved to.
 pub(in crate::file) fn index_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
     name.push(INDEX_EXTENSION);
     path.with_file_name(name)
 }
 
-/// Returns whether a path is that of an index of shards.
+/// Returns whether a path ends like the name of an index of shards.
 pub(in crate::file) fn is_index_name(path: &Path) -> bool {
     path.file_name().unwrap_or_default().as_encoded_bytes().ends_with(INDEX_EXTENSION.as_bytes())
 }
@@ -55,7 +55,7 @@ pub(in crate::file) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> 
         return Ok(Some(Instead::File(found)));
     }
     let saved = folder.join(METADATA);
-    // Other software has files of this name, too.
+    // Other software also uses this file name.
     if begins_as_pickle(&saved) {
         return Ok(Some(Instead::File(saved)));
     }

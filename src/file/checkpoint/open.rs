@@ -1,4 +1,4 @@
-//! The one road to open: what is at a place, and how it is opened.
+//! Opens any file or folder: recognizes its kind, then opens it.
 
 use super::absent::only_in_folder;
 #[cfg(feature = "pytorch")]
@@ -11,10 +11,10 @@ use crate::file::quantized::Quantization;
 use crate::file::{File, OpenOptions};
 use crate::storage::FileReader;
 
-/// What is at a place.
+/// The kind of a file or folder at a place.
 #[derive(Debug, Clone, Copy)]
 enum PlaceKind {
-    /// One file of tensors. Its index tells whether it is a numbered part of a model.
+    /// A single tensor file. Its index says whether it is a numbered part of a model.
     File,
     /// An index of shards.
     #[cfg(feature = "safetensors")]
@@ -22,13 +22,14 @@ enum PlaceKind {
     /// The metadata of a folder that a trainer saved.
     #[cfg(feature = "pytorch")]
     SavedFolder,
-    /// A folder with the files of all processes of a trainer, and none for all of them.
+    /// A folder with a file for each process of a trainer, and no file that lists them.
     #[cfg(feature = "safetensors")]
     RankFiles,
 }
 
 impl OpenOptions {
-    /// Opens what is at a place. With `only`, the file may have no other tensor than the one of this name or position.
+    /// Opens the file or folder at a place. With `only`, the returned file may have just the tensor with this name or
+    /// position.
     pub(in crate::file) fn open_place(&self, place: Place, only: Option<&str>) -> Result<File> {
         let (name, has_path, siblings) = (place.name.clone(), place.has_path, place.siblings.clone());
         let open = || {
@@ -39,7 +40,7 @@ impl OpenOptions {
                     let reader = match only {
                         None => reader,
                         Some(name) => match self.contents_of(reader, &place.name, name)? {
-                            // The system would read on past the tensor if more of the file were to follow.
+                            // With the hint that more of the file follows, the system would read on past the tensor.
                             Some(contents) => {
                                 return Ok(self.file_at_random(place.storage, Some(&place.name), contents));
                             }
@@ -68,7 +69,7 @@ impl OpenOptions {
         opened.map(|file| File { has_path, progress: self.progress.clone(), quantization, ..file })
     }
 
-    /// Finds out what is at a place, from its name and its first bytes.
+    /// Recognizes the kind of a place from its name and its first bytes.
     #[cfg_attr(not(feature = "safetensors"), expect(unused_variables, reason = "a name tells what is off"))]
     fn recognize(&self, place: &Place, reader: &mut FileReader<'_>) -> Result<PlaceKind> {
         #[cfg(feature = "safetensors")]

@@ -1,15 +1,16 @@
-//! Files of safetensors with the chunks of each process, which `HuggingFaceStorageWriter` of
-//! `torch.distributed.checkpoint` writes before they are consolidated.
+//! Safetensors files with the chunks of each process, as `HuggingFaceStorageWriter` of `torch.distributed.checkpoint`
+//! writes them before they are consolidated.
 //!
 //! ```text
 //! shard-00001-model-00001-of-00002.safetensors   process 1, file 1 of 2
 //! __metadata__: {"DCP_SHARDING_INFO": "{\"a.weight\": {\"saved_offsets\": [4, 0]}, …}", …}
 //! ```
 //!
-//! The files do not state the whole shape of a tensor: it ends where the last chunk ends, as in PyTorch. So a missing file is
-//! noticed if it leaves a hole, or a gap in the numbers. A gap is a warning only: a process writes no file if it has nothing to
-//! save, nor one for tensors that it has no part of. Nothing states how many processes there were, so the files of the last
-//! ones can be missing unnoticed.
+//! The files do not state the whole shape of a tensor: it ends where the last chunk ends, as in PyTorch. So a missing
+//! file is noticed only if it leaves a hole in a tensor, or a gap in the numbers of the files.
+//!
+//! A gap is only a warning, because a process writes no file if it has nothing to save, or no part of the tensors of a
+//! file. The number of processes is not stated either, so nobody notices if the files of the last ones are missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,7 +42,7 @@ pub(super) fn in_folder(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns whether a file is one of a process, by its name.
+/// Returns whether a file belongs to one process, by its name.
 pub(in crate::file) fn is_one(path: &Path) -> bool {
     RankFile::parse(path).is_some()
 }
@@ -49,9 +50,9 @@ pub(in crate::file) fn is_one(path: &Path) -> bool {
 /// The numbers in the name of a file: `shard-00002-model-00001-of-00003.safetensors`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RankFile {
-    /// From 1 on.
+    /// The number of the process, from 1.
     process: u64,
-    /// From 1 to `count`: each tensor has a number, the same in all processes.
+    /// The number of the file, from 1 to `count`. A tensor has the same number in all processes.
     number: u64,
     count: u64,
 }
@@ -69,11 +70,11 @@ impl RankFile {
     }
 }
 
-/// Files that are missing by the numbers of the others.
+/// Files that seem to be missing, because there is a gap in the numbers.
 struct Missing {
-    /// The name of the first one, or `*` in it.
+    /// The name of the first missing file, with `*` for an unknown number.
     name: String,
-    /// Why there may be none.
+    /// The harmless reason for the gap.
     unless: String,
 }
 
@@ -101,14 +102,15 @@ impl Missing {
     }
 }
 
-/// Returns the first number from 1 to `last` that is not there, and how many are not.
+/// Returns the first missing number from 1 to `last`, and how many are missing.
 fn first_gap(numbers: impl Iterator<Item = u64>, last: u64) -> Option<(u64, u64)> {
     let known: HashSet<u64> = numbers.filter(|number| (1..=last).contains(number)).collect();
     let gaps = last - known.len() as u64;
     (1..=last).find(|number| !known.contains(number)).map(|first| (first, gaps))
 }
 
-/// Refuses files of two saves, which one folder can have: a second save with other numbers leaves the files of the first.
+/// Refuses files of two saves. A folder can have both, because a save with other numbers does not overwrite the older
+/// files.
 fn check_counts(names: &[&str], files: &[RankFile]) -> Result<()> {
     let mut both = names.iter().zip(files);
     let Some((first, RankFile { count, .. })) = both.next() else { return Ok(()) };
@@ -144,7 +146,7 @@ impl OpenOptions {
             let pushed = join(&chunks).and_then(|(dtype, shape)| {
                 let (mut known, mut places) = (Vec::with_capacity(chunks.len()), HashSet::new());
                 for (file, chunk) in chunks {
-                    // Copies are read once.
+                    // A chunk stored by several processes is read once.
                     let is_empty = chunk.info.shape.dims().contains(&0);
                     if !is_empty && places.insert((chunk.offsets.clone(), chunk.info.shape.clone())) {
                         known.push(StoredChunk { range: index.place(file, chunk.range), ..chunk });
@@ -195,7 +197,7 @@ fn chunks_of(file: &File, metadata: &FileMetadata) -> Result<Vec<(String, Stored
     (0..file.len()).map(chunk).collect()
 }
 
-/// Returns the dtype of chunks, and the shape that ends where the last one does.
+/// Returns the dtype of the chunks, and the shape that contains all of them.
 fn join(chunks: &[(usize, StoredChunk)]) -> Result<(Dtype, Shape)> {
     let (_, first) = chunks.first().expect("a tensor has a chunk");
     let (dtype, mut ends) = (first.info.dtype, vec![0; first.info.shape.rank()]);

@@ -1,4 +1,4 @@
-//! Opens the files of one model that are next to each other.
+//! Opens the files of a model, which are next to each other.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::storage::FileStorage;
 use crate::threads::at_once;
 
 impl dyn Siblings + '_ {
-    /// The error for a file that cannot be opened.
+    /// Returns the error for a file that cannot be opened.
     pub(super) fn cannot_open(&self, name: &str, error: &io::Error) -> Error {
         io::Error::new(error.kind(), format!("{}: {error}", self.shown(name))).into()
     }
 
-    /// Opens files, several at once on servers. `explain` makes the error for one that cannot be opened, from its position and
-    /// the error of the system. `open` gets its bytes, and its path or URL.
+    /// Opens files, several at once on servers. `open` gets the bytes of each file, and its path or URL. If a file
+    /// cannot be opened, `explain` makes the error from its position in `names` and the system's error.
     pub(super) fn open_each<T: Send + Sync>(
         &self,
         names: &[&str],
@@ -38,7 +38,7 @@ impl dyn Siblings + '_ {
 }
 
 impl OpenOptions {
-    /// Opens files of one model, each with its index. `explain` makes the error for one that cannot be opened.
+    /// Opens files of one model, each with its index. `explain` makes the error for a file that cannot be opened.
     pub(super) fn open_files(
         &self,
         siblings: &dyn Siblings,

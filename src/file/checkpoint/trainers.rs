@@ -7,7 +7,7 @@
 //! NeMo          weights/.metadata                context/
 //! ```
 //!
-//! The model is not opened instead of the folder, because there may be several. The error names the one to open.
+//! We do not open the model instead of the folder, because a folder may have several. The error names the one to open.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -42,7 +42,7 @@ impl ModelPlace {
     }
 }
 
-/// The ends of DeepSpeed's file names: files of the model, and files of the optimizer.
+/// The ends of DeepSpeed's file names, for the model and for the optimizer.
 const MODEL_STATES: &str = "model_states.pt";
 const OPTIMIZER_STATES: &str = "_optim_states.pt";
 
@@ -145,7 +145,7 @@ fn deepspeed(folder: &Path, names: &[&str]) -> Option<ModelPlace> {
     Some(ModelPlace { trainer: Some(DEEPSPEED), others: others.len(), hint, ..ModelPlace::at(first.into()) })
 }
 
-/// Returns the folder of the last step and the software, as stated by a file in the folder of a run.
+/// Returns the folder of the last step, and the software that names it in a file.
 fn latest(folder: &Path) -> Option<(String, &'static str)> {
     let read = |name: &str| {
         let mut text = String::new();

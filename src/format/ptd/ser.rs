@@ -367,8 +367,9 @@ const FRONT: usize = 256;
 /// At least the number of bytes of a tensor's tables, vectors, offsets and padding.
 const TENSOR: usize = 128;
 
-/// The same in FT01: 56 bytes for a key, a table, a segment, and their offsets. Memory beyond the index is used too when the
-/// index is moved to its front, so a million tensors would take 70 MB more with a loose bound.
+/// At least the bytes of a tensor in FT01: 56 bytes for a key, a table, a segment, and their offsets. When the index is
+/// moved to its front, memory beyond the index is used too. So a million tensors would take 70 MB more with a loose
+/// bound.
 const NAMED_DATA: usize = 60;
 
 /// At least what the table of a layout takes, and its vectors without their elements.

@@ -463,8 +463,7 @@ impl<'r> Decoder<'r> {
     /// By [`category`](crate::Error::category): `File` if the stream is malformed or ends within a struct, `Mismatch`
     /// if the tensors do not fit `T`.
     ///
-    /// [`ErrorKind::Unsupported`]: `T` is a struct that has a number of tensors of its own each time, such as one with an
-    /// `Option`.
+    /// [`ErrorKind::Unsupported`]: the number of tensors of `T` varies, as in a struct with an `Option`.
     pub fn decode<T: for<'de> FromTensors<'de>>(&mut self) -> Result<Option<(String, T)>> {
         let mut value = None;
         let name = self.decode_with(T::NODE, &mut |source| put(&mut value, source, &FieldAttrs::NONE));

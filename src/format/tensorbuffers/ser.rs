@@ -288,8 +288,8 @@ fn measure<'a>(
     operations: &[Operation],
     most: u64,
 ) -> Result<(usize, SmallVec<[u64; 1]>)> {
-    // A table with all its fields, the offset to it, and the lengths and the padding of the vectors in it: 52 bytes. All of
-    // this memory is used, so the bound is a close one.
+    // A table with all its fields, the offset to it, and the lengths and the padding of its vectors: 52 bytes. All of
+    // this memory is used, so the bound is tight.
     const ENTRY: u64 = 56;
     let instead = "the metadata is below 2 GiB; write several files";
     let too_much = || cannot_store("more names and dims", instead);

@@ -14,7 +14,7 @@ use super::once::get_or_make;
 use super::pool::{FilePool, PooledFile};
 use super::ranges::{AccessPattern, ReadCost, ReadRanges, check_all_read, read_calls};
 
-/// The number of bytes that are hinted at an offset: a header is in them mostly.
+/// The number of bytes to hint at an offset. A header usually fits.
 #[cfg(target_os = "linux")]
 const HEADER: u64 = 512;
 
@@ -22,7 +22,7 @@ const HEADER: u64 = 512;
 #[derive(Debug)]
 pub(super) struct DiskFile {
     handle: Handle,
-    /// `None` where reading past the page cache is refused.
+    /// `None` if the system refuses to read past the page cache.
     #[cfg(target_os = "linux")]
     uncached: OnceLock<Option<Uncached>>,
 }
@@ -30,18 +30,18 @@ pub(super) struct DiskFile {
 #[derive(Debug)]
 enum Handle {
     Open(File),
-    /// It may be closed between reads.
+    /// A file that may be closed between reads.
     Pooled(PooledFile),
 }
 
-/// The same file, opened twice more.
+/// Two more handles of the same file.
 #[cfg(target_os = "linux")]
 #[derive(Debug)]
 struct Uncached {
-    /// For reading past the page cache.
+    /// A handle for reading past the page cache.
     direct: File,
-    /// For asking what is in the cache. Asking for a page lets the system read it, and without the advice
-    /// `Random` also what follows: 8 MiB on some machines, which then came from the disk twice.
+    /// A handle for asking which pages are in the cache. Asking for a page lets the system read it. Without the advice
+    /// `Random`, the system also read what follows, 8 MiB on some machines, so these bytes came from the disk twice.
     probe: File,
 }
 
@@ -89,7 +89,7 @@ impl DiskFile {
     ///
     /// # Errors
     ///
-    /// Those of [`PooledFile::open`].
+    /// As [`PooledFile::open`].
     pub(super) fn open(&self) -> io::Result<OpenFile<'_>> {
         match &self.handle {
             Handle::Open(file) => Ok(OpenFile::Own(file)),
@@ -110,7 +110,7 @@ impl DiskFile {
         /// Shorter reads are faster through the cache, where the system reads ahead.
         const LONG: usize = 4 << 20;
 
-        // A file of a pool is not held open three times.
+        // Reading past the cache would hold three handles of a file that the pool should be able to close.
         let Handle::Open(file) = &self.handle else { return 0..0 };
         if bytes.len() < LONG {
             return 0..0;
@@ -130,7 +130,7 @@ impl DiskFile {
             let rest = &mut bytes[first + done..first + blocks];
             match std::os::unix::fs::FileExt::read_at(&uncached.direct, rest, start + done as u64) {
                 Ok(read) if read > 0 && read.is_multiple_of(BLOCK) => done += read,
-                // The rest is read through the cache, which says what is wrong.
+                // The rest is read through the cache, which returns the error.
                 _ => break,
             }
         }
@@ -216,7 +216,7 @@ fn read_file_at(_: &File, _: u64, _: &mut [u8]) -> io::Result<usize> {
 
 #[cfg(target_os = "linux")]
 impl Uncached {
-    /// Opens a file again. Its path may lead to another one by now.
+    /// Opens the same file again, through `/proc`, because its path may lead to another file by now.
     fn open(file: &File) -> io::Result<Self> {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::OpenOptionsExt;
@@ -252,10 +252,10 @@ mod tests {
         (0..=250).cycle().take(LEN).collect()
     }
 
-    /// Reads with both at the same place in a block, or at another.
+    /// Reads into memory aligned as the file is, and into memory that is not.
     #[test]
     fn blocks_are_read_where_memory_and_disk_agree() {
-        // In the folder of the build, as temporary files are often in memory.
+        // We use the package's folder, because temporary files are often in memory.
         let mut file = tempfile::tempfile_in(".").or_else(|_| tempfile::tempfile()).unwrap();
         let stored = bytes();
         file.write_all(&stored).unwrap();

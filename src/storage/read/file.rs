@@ -30,24 +30,24 @@ pub enum FileStorage {
     Headers(Headers),
     /// Several files as one.
     Joined(JoinedFiles),
-    /// Bytes that other files have too.
+    /// Bytes shared with other files.
     Shared(Arc<FileStorage>),
     /// Bytes put together from the other parts of a joined file.
     Gathered(Box<dyn GatherBytes>),
 }
 
 /// Several files as one. One unused byte separates neighbours, so that an empty payload at the end of a file is not
-/// also at the start of the next. What is put together from the files follows them.
+/// also at the start of the next. Gathered bytes come after the files.
 #[derive(Debug)]
 pub struct JoinedFiles {
     parts: Vec<FileStorage>,
-    /// The offset of each.
+    /// The offset of each part.
     starts: Vec<u64>,
-    /// The number of parts that are files, and their length together.
+    /// The number of parts that are files, and their total length.
     files: usize,
     len: u64,
     end: u64,
-    /// Memory for chunks of what is put together, reused because allocating it takes long.
+    /// Memory for chunks of gathered bytes, reused because allocating it takes long.
     chunk: Mutex<Vec<u8>>,
 }
 
@@ -69,7 +69,7 @@ impl JoinedFiles {
         Some(joined)
     }
 
-    /// Adds bytes that are put together from the files, and returns their offset. `None` if there are too many.
+    /// Adds gathered bytes, and returns their offset. `None` if there are too many.
     pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
         self.push(FileStorage::Gathered(gather))
     }
@@ -137,7 +137,7 @@ pub struct Positioned {
     len: u64,
     /// Memory for chunks of payloads, reused because allocating it takes long.
     chunk: Mutex<Vec<u8>>,
-    /// Of a source that is read as a stream.
+    /// The state of a source that is read as a stream.
     stream: Mutex<SourceStream>,
 }
 
@@ -147,7 +147,7 @@ impl Positioned {
     }
 }
 
-/// What is read at positions. A file on disk can be put into a pool, or mapped.
+/// A source to read at positions. A file on disk can be put into a pool, or mapped.
 enum PositionedSource {
     Disk(DiskFile),
     Other(Arc<dyn ReadRanges>),
@@ -224,7 +224,7 @@ impl FileStorage {
         }
     }
 
-    /// Returns the end of the last offset: after the length, if bytes are put together from files.
+    /// Returns the end of the last offset. Gathered bytes come after the length.
     pub(super) fn end(&self) -> u64 {
         match self {
             Self::Joined(joined) => joined.end,
@@ -233,7 +233,7 @@ impl FileStorage {
         }
     }
 
-    /// Returns what puts the bytes at `offset` together, if they are in several places.
+    /// Returns the gathered bytes at `offset`, if there are any.
     pub(crate) fn gathered(&self, offset: u64) -> Option<&dyn GatherBytes> {
         match self.file(offset) {
             (Self::Gathered(gather), _) => Some(&**gather),
@@ -283,7 +283,7 @@ impl FileStorage {
         self.file(offset).0.source().is_some()
     }
 
-    /// Returns what reads a file at positions.
+    /// Returns the source of a file that is read at positions.
     fn source(&self) -> Option<&dyn ReadRanges> {
         match self {
             Self::Positioned(positioned) => Some(positioned.source.as_ranges()),
@@ -436,7 +436,7 @@ impl FileStorage {
             }
             let read = source.read_many(now).map_err(|error| Error::from(error).moved_by(start));
             match read.map_err(|error| if now.len() == 1 { error.at(first) } else { error }) {
-                // The source does not say which of them it could not read.
+                // The error does not say which of the ranges could not be read.
                 Err(error) if error.offset().is_none() && matches!(error.kind(), ErrorKind::Io(_)) => {
                     for (offset, bytes) in now {
                         let read = source.read_at(*offset, bytes).map_err(Error::from);
@@ -458,7 +458,7 @@ impl FileStorage {
         let needed = bytes.len() as u64;
         threads::fill(bytes, &|start, part| {
             self.read_once(offset.saturating_add(start as u64), part).map_err(|error| match error.kind() {
-                // What is put together from other files ends in one of them.
+                // Gathered bytes are in other files, so the error is where one of them ends.
                 ErrorKind::Truncated { left, .. } if error.offset() == Some(offset.saturating_add(start as u64)) => {
                     truncated(offset, needed, start as u64 + left)
                 }
@@ -469,7 +469,7 @@ impl FileStorage {
 
     /// Hints how a file will be read.
     pub(crate) fn will_be_read(&self, access: AccessPattern) {
-        // What reads another part of the same file on disk has its own pattern.
+        // Readers of other parts of the same file on disk have patterns of their own.
         if let Some(source) = self.source().or_else(|| self.slow_source()) {
             source.will_be_read(access);
         }
@@ -485,7 +485,7 @@ impl FileStorage {
         }
     }
 
-    /// Fills `bytes` from `offset` on with one call of what has them.
+    /// Fills `bytes` from `offset` on with a single call.
     pub(super) fn read_once(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let (file, start) = self.file(offset);
         let (needed, left) = (bytes.len() as u64, file.len().saturating_sub(start));
@@ -557,8 +557,8 @@ impl FileStorage {
         Ok(())
     }
 
-    /// Writes a range to `out`, which is a file: in one call if it is in memory, else in short chunks, of which the
-    /// next ones are read while one is written.
+    /// Writes a range to the file `out`. Bytes in memory are written in one call. Other bytes are written in short
+    /// chunks, and the next ones are read meanwhile.
     pub(crate) fn copy_to(&self, offset: u64, len: u64, out: &mut dyn io::Write) -> io::Result<()> {
         const CHUNK: u64 = FileStorage::COPY_CHUNK as u64;
 
@@ -581,7 +581,7 @@ impl FileStorage {
 
     /// Fills a chunk of a range, given by its offset and length, of which `done` bytes come before.
     fn read_chunk(&self, (offset, len): (u64, u64), done: u64, chunk: &mut [u8]) -> Result<()> {
-        // What is put together from several files ends in one of them.
+        // The error for gathered bytes is at an offset in one of their files.
         let is_within = |error: &Error| error.offset().is_none_or(|end| end >= offset && end - offset <= len);
         self.read_at(offset + done, chunk).map_err(|error| match error.kind() {
             ErrorKind::Truncated { left, .. } if is_within(&error) => truncated(offset, len, done + left),
@@ -608,7 +608,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_mapped_is_read_at_positions() {
         let begin = b"Linux version";
-        // The kernel makes it up, and does not map it.
+        // The kernel generates this file, and does not map it.
         let open = || File::open("/proc/version").expect("Linux has it");
         let storage = FileStorage::mapped(open(), begin.len() as u64);
         let mut read = vec![0; begin.len()];
@@ -644,7 +644,7 @@ mod tests {
     fn long_reads_have_what_is_around_their_blocks() {
         const LEN: usize = (9 << 20) + 1000;
         let stored: Vec<u8> = (0..=250).cycle().take(LEN).collect();
-        // In the folder of the package, as temporary files are often in memory.
+        // We use the package's folder, because temporary files are often in memory.
         let mut file = tempfile::tempfile_in(".").or_else(|_| tempfile::tempfile()).unwrap();
         io::Write::write_all(&mut file, &stored).unwrap();
         file.sync_all().unwrap();

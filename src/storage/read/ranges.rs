@@ -5,14 +5,14 @@ use std::io;
 
 use crate::error::{Error, ErrorKind};
 
-/// What a read costs: a hint of [`ReadRanges`].
+/// The cost of a read: a hint of [`ReadRanges`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadCost {
     /// A read takes as long as a request to a server. Ranges are asked for together, and near ones with the bytes
     /// between them.
     Request,
-    /// A read takes as long as a call of the system. Several threads read at once, and little more than what is needed.
+    /// A read takes as long as a system call. Several threads read at once, and read little more than they need.
     Call,
     /// As [`Call`](Self::Call), but one thread waits for another.
     SerialCall,

@@ -1,4 +1,4 @@
-//! The two traits of storage: what reads an index, and what reads payloads.
+//! The two traits of storage: one for reading an index, and one for reading payloads.
 
 use std::io;
 use std::ops::Range;
@@ -68,8 +68,8 @@ pub trait ReadAt {
         &[]
     }
 
-    /// Hints that these offsets will be read next, in this order, so that a slow disk can fetch them at once. They may
-    /// be wrong. None is taken where this does not pay.
+    /// Hints that these offsets will be read next, in this order, so that a slow disk can fetch them at once. The
+    /// offsets may be wrong. Storage that gains nothing from hints ignores them.
     fn will_read(&mut self, _offsets: &mut dyn Iterator<Item = u64>) {}
 
     /// Returns whether the file ends at `offset`.
@@ -176,7 +176,7 @@ pub(crate) fn append_range(
 ) -> Result<()> {
     const AT_ONCE: usize = 1 << 20;
     const MANY: usize = 1 << 10;
-    /// Fewer bytes are not worth a look at whether there is memory for them.
+    /// The fewest bytes for which it is worth checking that memory is available.
     const LARGE: usize = 1 << 24;
     let mut left = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
     let in_file = file.file_len().unwrap_or(0).saturating_sub(start);
@@ -186,7 +186,7 @@ pub(crate) fn append_range(
         Vec::<u8>::new().try_reserve_exact(ready).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     }
     if bytes.is_empty() && left >= MANY && ready == left {
-        // The system gives zeros for less than they take to be written, if they are many.
+        // For large allocations, the system provides zeroed pages faster than we could write zeros.
         *bytes = try_zeros(left)?;
         return file.read_at(start, bytes);
     }

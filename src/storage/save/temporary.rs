@@ -364,14 +364,14 @@ pub(crate) fn remove_left_for(target: &Path) {
 pub(crate) struct Journal {
     /// The names of the new files.
     pub(crate) placed: Vec<String>,
-    /// The names of the old ones.
+    /// The names of the old files.
     pub(crate) replaced: Vec<String>,
 }
 
 impl Journal {
     /// Reads the journal of a folder; `None` if there is none.
     fn read(folder: &Path) -> Option<Self> {
-        /// More than the names of shards in the longest index.
+        /// More bytes than the names in the longest index of shards.
         const MAX_BYTES: u64 = 1 << 27;
 
         let path = folder.join(JOURNAL);
@@ -398,7 +398,8 @@ pub(crate) fn finish_left_sets(target: &Path, finish: &mut dyn FnMut(&Journal)) 
     let _live = live();
     Names::of(target).search(&mut |path| {
         let Ok(metadata) = fs::symlink_metadata(path) else { return false };
-        // The journal is read under the lock: before that, its writer could still change it, and be killed.
+        // The journal is read while we hold the lock. Without the lock, its writer could change the journal and be
+        // killed.
         if metadata.is_dir()
             && is_ours_to_remove(&metadata)
             && let Ok(folder) = open_without_effect(path, false)
@@ -433,7 +434,7 @@ enum LeftFile {
     Removed,
     /// The file's writer still runs.
     Busy,
-    /// It was not made here, or cannot be removed.
+    /// The file was not made here, or cannot be removed.
     Foreign,
 }
 
@@ -470,14 +471,14 @@ fn remove_left(path: &Path) -> LeftFile {
         Lock::Busy => LeftFile::Busy,
         Lock::Unsupported => LeftFile::Foreign,
         Lock::Taken if !is_at(&file, path) => LeftFile::Busy,
-        // Its writer placed its files and was killed meanwhile.
+        // The writer placed its files in the meantime, and was killed.
         Lock::Taken if has_journal() => LeftFile::Busy,
         Lock::Taken if remove(path) => LeftFile::Removed,
         Lock::Taken => LeftFile::Foreign,
     }
 }
 
-/// A step between which and the next one another process can act, for tests to act there.
+/// Lets a test act between two steps, as another process could.
 #[cfg(test)]
 pub(crate) mod failpoint {
     use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! The index: its JSON, read and written.
+//! The JSON index of shards, read and written.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -83,7 +83,7 @@ impl ShardIndex {
     }
 }
 
-/// Returns whether a name is a plain file name, on this and on other systems.
+/// Returns whether a name is a plain file name, on this system and on others.
 pub(in crate::file::checkpoint) fn is_file_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     let is_one = matches!((components.next(), components.next()), (Some(Component::Normal(_)), None));
@@ -103,7 +103,7 @@ impl Serialize for ShardIndex {
     }
 }
 
-/// A map in the order of its keys.
+/// Serializes a map in the order of its keys.
 struct Sorted<'a, V>(&'a IndexMap<String, V>);
 
 impl<V: Serialize> Serialize for Sorted<'_, V> {
@@ -112,7 +112,7 @@ impl<V: Serialize> Serialize for Sorted<'_, V> {
     }
 }
 
-/// An index, and how many entries its maps have. The maps hold no more than the limit.
+/// An index, and the number of entries in its JSON. The maps hold no more entries than the limit.
 struct Counted {
     index: ShardIndex,
     entries: u64,
@@ -148,7 +148,7 @@ impl<'de> Visitor<'de> for IndexVisitor {
     }
 }
 
-/// An object with distinct keys: the first `most` are collected, and all are counted.
+/// An object with distinct keys. The first `most` entries are collected, and all are counted.
 struct LimitedMap<V> {
     most: u64,
     values: PhantomData<V>,

@@ -1,4 +1,4 @@
-//! Several files of one model as one.
+//! Joins several files of one model.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::model::{FileMetadata, describes_layout};
 use crate::read::Index;
 use crate::storage::{FileStorage, JoinedFiles};
 
-/// Joins checked files. Takes the tensors for which `keeps` returns `true`.
+/// Joins files that were checked. Keeps the tensors for which `keeps` returns `true`.
 pub(super) fn join_files(
     files: Vec<File>,
     metadata: FileMetadata,
@@ -51,13 +51,13 @@ pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<Fi
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         metadata.version = metadata.version.or(own.version);
         own.coo_layouts.into_iter().for_each(|layout| metadata.add_coo_layout(layout));
-        // All parts are here.
+        // The warning about a single part does not apply, because all parts are open.
         let warnings = own.warnings.into_iter().filter(|warning| warning.kind != WarningKind::Part);
         metadata.warnings.extend(warnings.map(|warning| {
             let text = format!("{name}: {warning}");
             Warning { text, ..warning }
         }));
-        // What describes the layout of a shard differs, and is not true of all of them.
+        // Entries about the layout of one shard do not describe the joined file.
         for (key, value) in own.entries.into_iter().filter(|(key, _)| !describes_layout(key)) {
             match metadata.entries.get(&key) {
                 None => drop(metadata.entries.insert(key, value)),

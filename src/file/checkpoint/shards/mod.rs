@@ -13,9 +13,8 @@
 //!
 //! # Deviations
 //!
-//! - As other readers do, we omit tensors missing from the index, or listed in another shard. There is a warning.
-//! - Shards of GGUF also state their numbers, as llama.cpp expects it. Such files are opened as one without an index
-//!   too.
+//! - As other readers do, we omit tensors missing from the index, or listed in another shard, with a warning.
+//! - Shards of GGUF also state their numbers, as llama.cpp expects. They are opened as one file without an index, too.
 //! - Two entries of the same name are an error. In most JSON readers the later one wins.
 
 mod index;

@@ -16,7 +16,7 @@ use crate::limits::Limits;
 use crate::model::{FileMetadata, TOTAL};
 use crate::storage::{FileStorage, ReadAt};
 
-/// Returns whether a file is an index of shards: by its name, or by its content if no format is given.
+/// Returns whether a file is an index of shards: by its name, or else by its content if no format is given.
 pub(in crate::file::checkpoint) fn is_index(
     file: &mut dyn ReadAt,
     storage: &FileStorage,
@@ -40,11 +40,13 @@ pub(in crate::file::checkpoint) fn is_index(
 }
 
 impl OpenOptions {
-    /// Opens the shards of an index as one file. With `only`, the file may have just the tensor of this name.
+    /// Opens the shards of an index as one file. With `only`, the returned file may have just the tensor with this
+    /// name.
     ///
-    /// If the index is replaced in the meantime, its shards may be gone, or others may have their names.
+    /// Starts again if the index is replaced in the meantime: its shards may be gone, or their names may belong to new
+    /// ones.
     pub(in crate::file::checkpoint) fn open_index(&self, mut place: Place, only: Option<&str>) -> Result<File> {
-        /// Enough even for a writer that saves continuously.
+        /// The most attempts: enough even for a writer that saves continuously.
         const ATTEMPTS: u32 = 100;
 
         if let Some(name) = only
@@ -54,7 +56,8 @@ impl OpenOptions {
         }
         let mut attempt = 0;
         loop {
-            // Until the end of the attempt, `place` keeps the system from using the identity of the index again.
+            // `place` holds the old index open, so that the system gives its identity to no other file during the
+            // attempt.
             let opened = self.open_shards(&place);
             attempt += 1;
             if attempt == ATTEMPTS || !place.is_replaced() {
@@ -73,7 +76,7 @@ impl OpenOptions {
         join(index, files, &place.name, &self.limits)
     }
 
-    /// Opens only the shard that has a tensor. `None` if the index does not list the tensor, or the shard does not have it.
+    /// Opens only the shard with a tensor. `None` if the index does not list the tensor, or its shard does not have it.
     fn open_shard_of(&self, place: &Place, tensor: &str) -> Result<Option<File>> {
         let index = read(&place.storage, &self.limits)?;
         let Some(shard) = index.shard_of(tensor) else { return Ok(None) };
@@ -85,7 +88,7 @@ impl OpenOptions {
     }
 }
 
-/// The error for a shard that cannot be opened.
+/// Returns the error for a shard that cannot be opened.
 fn cannot_open(siblings: &dyn Siblings, shard: &str, tensor: &str, error: &io::Error) -> Error {
     if let io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory = error.kind() {
         return malformed(format!("the index says that `{tensor}` is in `{shard}`, which {error}"));
@@ -132,7 +135,8 @@ fn check(file: &File, shard: &str, tensors: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns warnings about the omitted tensors of a shard: the index does not list them, or in another shard.
+/// Returns warnings about tensors of a shard that are left out, because the index does not list them, or in another
+/// shard.
 fn left_out(file: &File, shard: &str, index: &ShardIndex) -> Vec<Warning> {
     let (mut unlisted, mut elsewhere) = ((0, None), (0, None));
     for tensor in file.tensors() {
@@ -172,7 +176,7 @@ fn metadata_of(
         if key != TOTAL {
             metadata.entries.insert(key, text(&value));
         } else if value.get().parse::<u64>().is_ok_and(|stated| stated > total) {
-            // Less is fine: most writers count shared bytes once.
+            // A smaller number is fine: most writers count shared bytes once.
             let text = format!("the index states {value} bytes, but the tensors have {total}");
             metadata.warnings.push(Warning::new(WarningKind::Index, text));
         }

@@ -10,13 +10,13 @@ use crate::file::place::Siblings;
 use crate::file::{File, OpenOptions};
 use crate::model::{FileMetadata, FilePart};
 
-/// The number of a file and the number of files, as its name states them.
+/// The number of a file and the number of files, as stated in a file name.
 struct NumberedName {
     /// The name before the numbers.
     stem: String,
     /// The dot and the extension.
     end: String,
-    /// From 1 on.
+    /// The number of the file, from 1.
     number: u64,
     count: u64,
 }
@@ -50,7 +50,7 @@ pub(in crate::file::checkpoint) fn part_names(
     part: &FilePart,
     siblings: &dyn Siblings,
 ) -> Option<Vec<String>> {
-    /// The most files on a server. Each costs a request before it is known whether the file is there.
+    /// The most files on a server, because it takes a request to find out whether one exists.
     const MOST: u64 = 1000;
 
     let numbered = NumberedName::parse(path)?;
@@ -66,7 +66,7 @@ pub(in crate::file::checkpoint) fn part_names(
 }
 
 impl OpenOptions {
-    /// Opens the other numbered files of a model, and joins all of them. Without one of them, the file stays alone.
+    /// Opens the other numbered files of a model, and joins all of them. If one is missing, returns the file alone.
     pub(in crate::file::checkpoint) fn open_parts(
         &self,
         open: File,

@@ -60,13 +60,13 @@ impl Split {
     }
 }
 
-/// A plan of as many files as it takes.
+/// The plan of a single file, or of shards.
 pub(in crate::file) enum Files {
     One(Plan),
     Shards(Split),
 }
 
-/// Plans one file, in an empty plan, or shards if one would be too large.
+/// Plans one file, starting from an empty plan, or shards if the file would be too large.
 pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u64) -> Result<Files> {
     all.add_all(tensors)?;
     let payloads = (0..all.len()).map(|i| (all.payload_bytes(i) as u64, all.owner(i)));
@@ -105,8 +105,8 @@ pub(in crate::file) fn split(mut all: Plan, tensors: &dyn Tensors, max_bytes: u6
     Ok(Files::Shards(Split { all, shard_of, shards: plans, bytes, naming }))
 }
 
-/// Returns the shard of each tensor, given by its length and the first tensor with the same bytes, and the bytes of
-/// all.
+/// Returns the shard of each tensor, and the number of bytes of all tensors. A payload is given by its length, and by
+/// the first tensor with the same bytes.
 fn assign(payloads: impl Iterator<Item = (u64, usize)>, max_bytes: u64) -> (Vec<usize>, u64) {
     let (mut shard_of, mut shard, mut filled, mut all) = (Vec::new(), 0, 0_u64, 0_u64);
     for (i, (bytes, owner)) in payloads.enumerate() {
@@ -143,7 +143,7 @@ impl Tensors for Shard<'_> {
     }
 }
 
-/// Saves tensors to the shards next to `path`, and the index of them.
+/// Saves tensors to shards next to `path`, and their index.
 pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors, saving: Saving<'_>) -> Result<()> {
     save_in_steps(path, split, tensors, saving, &mut |_| Ok(()))
 }
@@ -153,7 +153,7 @@ pub(in crate::file) fn save(path: &Path, split: &Split, tensors: &dyn Tensors, s
 pub(in crate::file) struct Saving<'a> {
     pub(in crate::file) durability: Durability,
     pub(in crate::file) progress: Option<&'a Listener>,
-    /// Whether a file at the path itself stays. It would be opened instead of the shards.
+    /// Whether a single file at the path stays, although it would be opened instead of the shards.
     pub(in crate::file) keeps_single: bool,
 }
 
@@ -203,7 +203,7 @@ fn finish_left(path: &Path) {
     });
 }
 
-/// As [`save`], with a call before each renaming step, which may fail in place of it.
+/// As [`save`], but calls a function before each renaming step. If the function fails, the step fails.
 fn save_in_steps(
     path: &Path,
     split: &Split,
@@ -231,7 +231,8 @@ fn save_in_steps(
     let paths: Vec<PathBuf> = names.iter().map(|name| path.with_file_name(name)).collect();
     let own = old.names.iter().filter(|name| is_shard_name(path, name));
     let mut replaced: Vec<PathBuf> = own.map(|name| path.with_file_name(name)).collect();
-    // Opening the path would give the old file. A link is removed, and its target stays.
+    // With the old file there, opening the path would open it instead of the index. A link is removed, and its target
+    // stays.
     if !keeps_single && fs::symlink_metadata(path).is_ok_and(|old| old.is_file() || old.is_symlink()) {
         replaced.push(path.to_owned());
     }
@@ -243,7 +244,7 @@ fn save_in_steps(
 pub(super) struct OldSet {
     /// The shards named by the old index, in order.
     pub(super) names: Vec<String>,
-    /// There is an index, but it is malformed or too long: any file may be one of its shards.
+    /// Whether the index is malformed or too long, so that any file may be one of its shards.
     pub(super) is_unknown: bool,
 }
 
@@ -266,7 +267,7 @@ impl OldSet {
         Ok(Self::of_index(index))
     }
 
-    /// The shards of an index that was read, if it could be.
+    /// Returns the shards of an index, or an unknown set if reading the index failed.
     pub(super) fn of_index(index: Result<ShardIndex>) -> Self {
         let is_unknown = index.is_err();
         let names = index
@@ -284,7 +285,7 @@ impl OldSet {
         let mut set = 1;
         loop {
             let names = (0..shards).map(|i| shard_name(path, naming, set, i, shards)).collect::<Result<Vec<_>>>()?;
-            // A name with the set in front may belong to the shard of another path.
+            // A name with the set before the numbers may belong to a shard of another path.
             let may_be_others = naming == Naming::SetFirst && set > 1;
             let is_old = |name: &String| {
                 if self.is_unknown || may_be_others {

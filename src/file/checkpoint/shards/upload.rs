@@ -1,4 +1,4 @@
-//! Saves a checkpoint to a store as shards and an index, which is uploaded last.
+//! Saves a checkpoint to a store, as shards and an index that is uploaded last.
 
 use std::io;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::remote::{self, Location};
 use crate::storage::{FileStorage, ProgressCount};
 use crate::tensor::checked_io::write_all;
 
-/// Saves tensors to shards next to the object at `url`, and the index of them. The new shards have other names than those in
-/// the old index, which are removed at last. So the index names one complete set at any time.
+/// Saves tensors to shards next to the object at `url`, and their index. The names of the new shards differ from the
+/// names in the old index, and the old shards are removed last. So the index names one complete set at any time.
 pub(in crate::file) fn upload(
     url: &str,
     split: &Split,
@@ -44,7 +44,7 @@ pub(in crate::file) fn upload(
         count.take().map_or(Ok(()), ProgressCount::finish)
     };
     if let Err(error) = upload_all() {
-        // The error of the upload says more than that of removing its shards.
+        // The error of the upload matters more than an error of removing its shards.
         names[..uploaded].iter().for_each(|name| drop(remote::remove(&at(name))));
         return Err(error);
     }
@@ -52,7 +52,7 @@ pub(in crate::file) fn upload(
     // After a failure both sets stay, because the index in the store may name either.
     remote::save(&index_url, json.len() as u64, no_replace, &mut |object| Ok(write_all(object, &json)?))?;
 
-    // Opening the URL would give the old object.
+    // With the old object there, opening the URL would open it instead of the index.
     if !keeps_single
         && let Err(error) = remote::remove(url)
         && !error.is_not_found()
@@ -60,7 +60,7 @@ pub(in crate::file) fn upload(
         return Err(error);
     }
     for name in old.names.iter().filter(|name| is_shard_name(path, name) && !names.contains(name)) {
-        // What cannot be removed is in nobody's way.
+        // Old shards that cannot be removed do no harm.
         let _ = remote::remove(&at(name));
     }
     Ok(())
