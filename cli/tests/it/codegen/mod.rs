@@ -2,8 +2,9 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "the numbers of tests are small")]
 
+use std::ffi::OsString;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tensorfile::{
@@ -440,23 +441,17 @@ impl Cases<'_> {
         writeln!(self.checks, "    loads!({module}::Model, {about:?}, {path:?}, {format}, Options::new());").unwrap();
     }
 
-    /// Compiles and runs the program, which has few dependencies.
-    ///
-    /// The folder of this build has most of them, but Cargo would then compile some for either workspace in turns.
+    /// Compiles and runs the program. It is linked to the library that these tests were built with: Cargo would compile
+    /// the library and all of its dependencies once more.
     fn run(&self) {
         self.check_style();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-        let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("codegen");
-        std::fs::create_dir_all(package.join("src")).unwrap();
-        std::fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).unwrap();
-        let manifest = include_str!("program.toml").replace("{root:?}", &format!("{root:?}"));
-        std::fs::write(package.join("Cargo.toml"), manifest).unwrap();
+        let source = self.folder.join("program.rs");
         let program = include_str!("program.rs").replace("    // The checks are inserted here.\n", &self.checks);
-        std::fs::write(package.join("src/main.rs"), format!("{program}\n{}", self.modules)).unwrap();
-
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["run", "--quiet", "--offline", "--target-dir", "target"]).current_dir(package);
-        let output = cargo.output().unwrap();
+        std::fs::write(&source, format!("{program}\n{}", self.modules)).unwrap();
+        let path = self.folder.join("program").with_extension(std::env::consts::EXE_EXTENSION);
+        let output = rustc(&source, &library(self.folder)).arg("-o").arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(path).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -472,6 +467,41 @@ impl Cases<'_> {
         let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{text}");
     }
+}
+
+/// Returns a command that compiles a program with `library`, its only dependency.
+fn rustc(source: &Path, library: &Path) -> Command {
+    let with_name = |name: &str, path: &Path| {
+        let mut argument = OsString::from(name);
+        argument.push(path);
+        argument
+    };
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition", "2024", "--extern"]).arg(with_name("tensorfile=", library));
+    rustc.arg("-L").arg(with_name("dependency=", library.parent().unwrap())).arg(source);
+    rustc
+}
+
+/// Returns the newest build of the library with the formats that the program uses. The folder may also have builds with
+/// other features, but none of older sources that is newer: Cargo has just built these tests.
+fn library(folder: &Path) -> PathBuf {
+    let probe = folder.join("probe.rs");
+    std::fs::write(&probe, "pub use tensorfile::{TensorFile, gguf, npz, ptd, pytorch, safetensors, tensorbuffers};\n")
+        .unwrap();
+    let tests = std::env::current_exe().unwrap();
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy();
+        name.starts_with("libtensorfile-") && name.ends_with(".rlib")
+    };
+    let entries = std::fs::read_dir(tests.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let mut libraries: Vec<PathBuf> = entries.filter(is_library).collect();
+    libraries.sort_by_key(|path| std::cmp::Reverse(path.metadata().unwrap().modified().unwrap()));
+    let has_features = |library: &PathBuf| {
+        let mut rustc = rustc(&probe, library);
+        rustc.args(["--crate-type", "lib", "--emit", "metadata", "-o"]).arg(folder.join("probe.rmeta"));
+        rustc.output().unwrap().status.success()
+    };
+    libraries.into_iter().find(has_features).expect("these tests are linked to the library")
 }
 
 /// Returns whether a file has tensors that no struct can load.
