@@ -2,7 +2,8 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -28,13 +29,27 @@ pub(super) fn handle() -> io::Result<Handle> {
 }
 
 /// Waits for a result.
+pub(super) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    let result = Arc::new(Mutex::new(None));
+    let place = Arc::clone(&result);
+    finish(Box::pin(async move {
+        let result = work.await;
+        *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+    }))?;
+    let result = result.lock().unwrap_or_else(PoisonError::into_inner).take();
+    result.ok_or_else(|| io::Error::other("the request to the store ended without a result"))
+}
+
+/// Waits for the end of work.
 ///
 /// The caller waits on a channel, because `block_on` panics within a runtime of the caller.
-pub(super) fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+// Not generic, because each type of a result would have a channel and a task of its own: a twelfth of the library's code.
+fn finish(work: Pin<Box<dyn Future<Output = ()> + Send>>) -> io::Result<()> {
     let (sender, receiver) = mpsc::sync_channel(1);
     handle()?.spawn(async move {
+        work.await;
         // The caller waits, so the receiver is there.
-        let _ = sender.send(work.await);
+        let _ = sender.send(());
     });
     receiver.recv().map_err(|_| io::Error::other("the request to the store panicked"))
 }
