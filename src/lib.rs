@@ -44,6 +44,7 @@
 //! | Copy tensors from file to file; rename, filter, cast and print them on the way | [`Tensors`], [`view`] |
 //! | Put arrays into plain serde structs | [`mod@array`], [`Arrays`]; save them with [`SerdeValue`] |
 //! | Cast, count and digest elements | [`cast`], [`stats`], `digest` |
+//! | Find quantized weights, and decode them | [`quant`], [`File::quantized`], `Dequantize` |
 //! | Bound memory and threads | [`Limits`], [`threads`] |
 //! | Implement a type that holds tensors | [`model`] |
 //!
@@ -93,8 +94,8 @@
 //!
 //! # Features
 //!
-//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf` and
-//! `pytorch` are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
+//! `derive`, `mmap`, `npy`, `npz`, `ptd`, `safetensors` and `tensorbuffers` are on by default. `digest`, `gguf`, `pytorch`
+//! and `quant`, which decodes quantized weights, are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
 //! objects in stores; neither is in `full`. [`btf`] and [`ten`] need no feature.
 
 // A function of one format or place is compiled without its feature too, unless it needs a dependency: a gate for each

@@ -226,6 +226,13 @@ impl TensorSpec {
         self.dtype.filter(|dtype| info.dtype != *dtype && info.can_cast_to(*dtype))
     }
 
+    /// As [`passes`](Self::passes), but not if the tensor would be cast: whether it holds numbers depends on the others.
+    #[inline]
+    pub(crate) fn passes_as_stored(&self, info: &TensorInfo) -> bool {
+        matches!(info.layout, Layout::RowMajor) && self.takes_plain(info)
+            || self.casts(info).is_none() && self.check(info).is_ok()
+    }
+
     /// Returns whether [`check`](Self::check) passes a tensor. Most are dense and in row-major order.
     #[inline]
     pub(crate) fn passes(&self, info: &TensorInfo) -> bool {

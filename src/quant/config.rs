@@ -65,9 +65,14 @@ impl Config {
     /// Returns why nothing is known: a clause.
     pub(super) fn absence(&self) -> String {
         match &self.problem {
-            Some(problem) => format!("the configuration cannot be used ({problem})"),
-            None => "there is no configuration that states it".to_owned(),
+            Some(problem) => format!("the configuration cannot be used: {problem}"),
+            None => "no configuration states it".to_owned(),
         }
+    }
+
+    /// Returns whether a quantization is stated.
+    pub(super) fn is_stated(&self) -> bool {
+        self.quantization.is_some()
     }
 
     /// Returns the method in lower case: `gptq`, `awq`, `compressed-tensors`, `fp8`.

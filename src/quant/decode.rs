@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::{ReadPiece, boxes, fill_boxes, read_pieces};
 use crate::read::Index;
 use crate::storage::{FileStorage, GatherBytes, Wanted};
-use crate::tensor::{Dtype, Shape, try_zeros};
+use crate::tensor::{Dtype, Shape};
 
 /// The most elements that are decoded at once, unless a row has more: a processor's cache holds them.
 const AT_ONCE: usize = 256 << 10;
@@ -72,10 +72,11 @@ impl DecodedTensor {
 
     /// Decodes a box to f32, and calls `each` with runs of its elements in order.
     fn decode(&self, files: &FileStorage, ranges: &[Range<usize>], each: &mut dyn FnMut(&[f32])) -> Result<()> {
-        let mut numbers: Vec<f32> = Vec::new();
+        // The memory of a tile is used again for the next: fresh memory is cleared page by page.
+        let (mut numbers, mut bytes): (Vec<f32>, Vec<Vec<u8>>) = Default::default();
         self.each_tile(ranges, &mut |tile| {
             let parts = self.parts(&tile)?;
-            let bytes = self.read_parts(files, &parts)?;
+            self.read_parts(files, &parts, &mut bytes)?;
             let needed = tile.rows.len() * tile.aligned.len();
             numbers.try_reserve_exact(needed.saturating_sub(numbers.len())).map_err(|_| out_of_memory(4 * needed))?;
             numbers.resize(needed, 0.0);
@@ -337,18 +338,20 @@ impl DecodedTensor {
     }
 
     /// Reads parts together.
-    fn read_parts(&self, files: &FileStorage, parts: &[PartBox]) -> Result<Vec<Vec<u8>>> {
+    fn read_parts(&self, files: &FileStorage, parts: &[PartBox], memory: &mut Vec<Vec<u8>>) -> Result<()> {
         let pieces = self.pieces(parts)?;
-        let mut memory: Vec<Vec<u8>> = Vec::with_capacity(pieces.len());
-        for piece in &pieces {
-            memory.push(try_zeros(piece.bytes().unwrap_or(usize::MAX))?);
+        memory.resize_with(pieces.len(), Vec::new);
+        for (piece, memory) in pieces.iter().zip(&mut *memory) {
+            let needed = piece.bytes().unwrap_or(usize::MAX);
+            let more = needed.saturating_sub(memory.len());
+            memory.try_reserve_exact(more).map_err(|_| out_of_memory(needed))?;
+            memory.resize(needed, 0);
         }
         let placed = pieces.iter().zip(memory.iter_mut().map(Vec::as_mut_slice)).collect();
         read_pieces(files, placed, &mut |_| Ok(())).map_err(|(i, error)| {
             let PartBox(position, _) = parts[i];
             error.in_tensor(self.stored.label(position))
-        })?;
-        Ok(memory)
+        })
     }
 
     /// Makes the elements of a tile, in its aligned columns.

@@ -32,12 +32,12 @@ pub struct Quantized {
     pub(super) tensors: Vec<LogicalTensor>,
     pub(super) unknown: Vec<UnknownCodes>,
     /// The place of each tensor that is not plain, by its position in the file.
-    pub(super) places: HashMap<usize, Place>,
+    pub(super) places: HashMap<usize, PartPlace>,
 }
 
 /// The place of a tensor in one of the lists.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum PartPlace {
     Part(usize, Role),
     Unknown(usize),
 }
@@ -83,14 +83,14 @@ impl Quantized {
         for tensor in &self.tensors {
             if let Some(parts) = moved(&tensor.parts) {
                 let i = left.tensors.len();
-                left.places.extend(parts.iter().map(|part| (part.position, Place::Part(i, part.role))));
+                left.places.extend(parts.iter().map(|part| (part.position, PartPlace::Part(i, part.role))));
                 left.tensors.push(LogicalTensor { parts, ..tensor.clone() });
             }
         }
         for unknown in &self.unknown {
             if let Some(parts) = moved(&unknown.parts) {
                 let i = left.unknown.len();
-                left.places.extend(parts.iter().map(|part| (part.position, Place::Unknown(i))));
+                left.places.extend(parts.iter().map(|part| (part.position, PartPlace::Unknown(i))));
                 left.unknown.push(UnknownCodes { parts, ..unknown.clone() });
             }
         }
@@ -130,8 +130,8 @@ impl Quantized {
     pub fn verdict(&self, position: usize) -> Verdict<'_> {
         match self.places.get(&position) {
             None => Verdict::Plain,
-            Some(Place::Part(i, role)) => Verdict::Part(&self.tensors[*i], *role),
-            Some(Place::Unknown(i)) => Verdict::Unknown(&self.unknown[*i]),
+            Some(PartPlace::Part(i, role)) => Verdict::Part(&self.tensors[*i], *role),
+            Some(PartPlace::Unknown(i)) => Verdict::Unknown(&self.unknown[*i]),
         }
     }
 }

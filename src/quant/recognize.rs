@@ -4,7 +4,7 @@
 use hashbrown::HashMap;
 
 use super::layout::{self, Candidate, MARKER, Recognized};
-use super::logical::Place;
+use super::logical::PartPlace;
 use super::{LogicalTensor, Observed, Part, Quantized, Role, UnknownCodes};
 use crate::tensor::TensorInfo;
 
@@ -76,12 +76,12 @@ impl Quantized {
         match known {
             Ok(layout::Known { scheme, details, shape, recipe }) => {
                 let i = self.tensors.len();
-                self.places.extend(parts.iter().map(|part| (part.position, Place::Part(i, part.role))));
+                self.places.extend(parts.iter().map(|part| (part.position, PartPlace::Part(i, part.role))));
                 self.tensors.push(LogicalTensor { name, scheme, details, shape, parts, recipe });
             }
             Err(reason) => {
                 let i = self.unknown.len();
-                self.places.extend(parts.iter().map(|part| (part.position, Place::Unknown(i))));
+                self.places.extend(parts.iter().map(|part| (part.position, PartPlace::Unknown(i))));
                 self.unknown.push(UnknownCodes { name, parts, reason });
             }
         }
@@ -102,7 +102,7 @@ impl Quantized {
                     continue;
                 }
                 let dtype = observed.tensor(position).1.dtype;
-                self.places.insert(position, Place::Part(i, Role::Other));
+                self.places.insert(position, PartPlace::Part(i, Role::Other));
                 self.tensors[i].parts.push(Part { role: Role::Other, name, position, dtype });
             }
         }

@@ -165,8 +165,8 @@ impl<'f> SmallIndex<'f> {
     #[inline]
     pub(crate) fn take(&mut self, index: usize, spec: &TensorSpec) -> Option<(&TensorInfo, &'f [u8])> {
         let SmallTensor { info, payload, .. } = &self.tensors.as_slice()[index];
-        // Other bools are true or an error, depending on the format. What is cast may be codes, which depends on the others.
-        if !spec.passes(info) || spec.casts(info).is_some() || info.dtype == Dtype::Bool && !are_bools(payload) {
+        // Other bools are true or an error, depending on the format.
+        if !spec.passes_as_stored(info) || info.dtype == Dtype::Bool && !are_bools(payload) {
             return None;
         }
         self.unread &= !(1 << index);

@@ -3,6 +3,8 @@
     gguf_tensors.py read FILE              prints what is in a file as JSON
     gguf_tensors.py copy SOURCE TARGET     writes the tensors of a file to another one
     gguf_tensors.py model TARGET           writes a file with metadata of many types, and no tensors
+    gguf_tensors.py types -                prints the elements and bytes of a block of each type as JSON
+    gguf_tensors.py decode SOURCE TARGET   writes the weights of all tensors as f32, one after the other
     gguf_tensors.py split TARGET           writes a model of three tensors in files of one each
 """
 
@@ -10,7 +12,8 @@ import json
 import sys
 
 import numpy as np
-from gguf import GGUFReader, GGUFWriter
+from gguf import GGML_QUANT_SIZES, GGUFReader, GGUFWriter
+from gguf.quants import dequantize
 
 
 def describe(reader):
@@ -65,8 +68,18 @@ def split(target):
     writer.close()
 
 
+def decode(reader, target):
+    with open(target, "wb") as file, np.errstate(all="ignore"):
+        for tensor in reader.tensors:
+            file.write(dequantize(tensor.data, tensor.tensor_type).astype("<f4").tobytes())
+
+
 command, source, *target = sys.argv[1:]
-if command == "model":
+if command == "types":
+    json.dump({kind.name.lower(): sizes for kind, sizes in GGML_QUANT_SIZES.items()}, sys.stdout)
+elif command == "decode":
+    decode(GGUFReader(source), *target)
+elif command == "model":
     model(source)
 elif command == "split":
     split(source)

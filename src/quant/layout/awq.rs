@@ -2,8 +2,8 @@
 //!
 //! Source: `packing_utils.py` of AutoAWQ.
 
+use super::candidate::{Candidate, Known, said};
 use super::columns::{ColumnParts, group};
-use super::{Candidate, Known, said};
 use crate::quant::Scheme;
 use crate::quant::recipe::{ColumnsKind, Recipe};
 use crate::tensor::{Dtype, TensorInfo};

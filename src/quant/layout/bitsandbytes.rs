@@ -2,7 +2,7 @@
 //!
 //! Source: `functional.py` of bitsandbytes, `QuantState`.
 
-use super::{Candidate, Known, Recognized, said};
+use super::candidate::{Candidate, Known, Recognized, said};
 use crate::quant::recipe::Recipe;
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -41,7 +41,7 @@ fn state(tensors: &mut Candidate<'_>, scheme: Scheme) -> Recognized {
     let nested = tensors.take(Role::SecondScale, &format!("{name}.nested_absmax"));
     let nested_map = tensors.take(Role::Map, &format!("{name}.nested_quant_map"));
     let known = codes.and_then(|codes| {
-        let state = State::read(tensors, &description, scheme)?;
+        let state = QuantState::read(tensors, &description, scheme)?;
         state.check(&name, [codes, absmax?, map?], [nested, nested_map])?;
         let details = match state.nested {
             Some(_) => format!("blocks of {}, nested", state.block),
@@ -54,7 +54,7 @@ fn state(tensors: &mut Candidate<'_>, scheme: Scheme) -> Recognized {
 }
 
 /// What a description says.
-struct State {
+struct QuantState {
     shape: Vec<usize>,
     block: usize,
     /// The block of the scales of scales.
@@ -63,7 +63,7 @@ struct State {
     offset: f32,
 }
 
-impl State {
+impl QuantState {
     fn read(tensors: &Candidate<'_>, name: &str, scheme: Scheme) -> Result<Self, String> {
         let json = tensors.json(name)?;
         if json.text(&["quant_type"]) != Some(scheme.name()) {

@@ -1,6 +1,6 @@
 //! What GPTQ and AWQ share: integers in words, with zeros and scales for groups of rows.
 
-use super::said;
+use super::candidate::said;
 use crate::tensor::TensorInfo;
 
 /// The parts beside the codes.

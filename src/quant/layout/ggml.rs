@@ -2,7 +2,7 @@
 //!
 //! Source: `ggml-quants.c` and `llama-model.cpp` of llama.cpp.
 
-use super::{Candidate, Known, Recognized, module_of};
+use super::candidate::{Candidate, Known, Recognized, module_of};
 use crate::quant::recipe::Recipe;
 use crate::quant::{Role, Scheme};
 use crate::tensor::Dtype;

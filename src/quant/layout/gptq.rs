@@ -2,8 +2,9 @@
 //!
 //! Sources: `qlinear/__init__.py` and `utils/model.py` of GPTQModel. AutoAWQ has the same names.
 
+use super::awq;
+use super::candidate::{Candidate, FLOATS, Known, Recognized, said};
 use super::columns::{ColumnParts, group};
-use super::{Candidate, FLOATS, Known, Recognized, awq, said};
 use crate::quant::recipe::{ColumnsKind, Recipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -34,7 +35,7 @@ pub(super) fn find(tensors: &mut Candidate<'_>) -> Option<Recognized> {
                 known(tensors, codes, &parts, index)
             }
             Some(method) => Err(format!("the configuration says `{method}`, which has no `qweight`")),
-            None => Err(format!("bits and version are in the configuration, but {}", tensors.config().absence())),
+            None => Err(format!("its bits and version are not known: {}", tensors.config().absence())),
         }
     });
     Some(Recognized { name, known })

@@ -2,7 +2,8 @@
 //!
 //! Sources: `naive_quantized` of compressed-tensors, `functional.py` of bitsandbytes.
 
-use super::{Candidate, Known, Recognized, module_of, refused};
+use super::candidate::{Candidate, Known, Recognized, module_of};
+use super::refused;
 use crate::quant::recipe::{Code, Recipe, ScaleCode};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -20,9 +21,7 @@ pub(super) fn scaled(
     }
     if tensors.config().method().as_deref() != Some("compressed-tensors") {
         let absence = tensors.config().absence();
-        return Err(format!(
-            "`{name}` is {codes} with scales, and its layout depends on the configuration, but {absence}"
-        ));
+        return Err(format!("`{name}` is {codes} with scales, whose layout is not known: {absence}"));
     }
     let zero = format!("{name}_zero_point");
     let details = match (codes.shape.dims(), scale.shape.dims()) {

@@ -2,7 +2,7 @@
 //!
 //! Sources: OCP Microscaling Formats 1.0, `mxfp4.py` of transformers, `mxfp4/base.py` of compressed-tensors.
 
-use super::{Candidate, Known, Recognized, group_blocks, narrowed, widened};
+use super::candidate::{Candidate, Known, Recognized, group_blocks, narrowed, widened};
 use crate::quant::recipe::{Code, Float4Order, Recipe, ScaleCode, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};

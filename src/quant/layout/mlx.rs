@@ -2,7 +2,7 @@
 //!
 //! Sources: `affine_dequantize` and `fp_dequantize` in `mlx/ops.cpp`; mlx-lm writes the configuration.
 
-use super::{Candidate, FLOATS, Known, Recognized, group_blocks};
+use super::candidate::{Candidate, FLOATS, Known, Recognized, group_blocks, narrowed};
 use crate::quant::recipe::{Code, Float4Order, Recipe, ScaleCode, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -38,7 +38,7 @@ fn known(
     let mode = if own { config.text(&[module, "mode"]) } else { config.text(&["mode"]) };
     let mode = mode.unwrap_or("affine");
     let (Some(bits), Some(group)) = (number("bits"), number("group_size")) else {
-        return Err(format!("bits and groups are in the configuration, but {}", config.absence()));
+        return Err(format!("its bits and groups are not known: {}", config.absence()));
     };
     match (mode, bits, group, biases) {
         ("affine", 2 | 3 | 4 | 5 | 6 | 8, _, Some(_)) => {}
@@ -53,7 +53,7 @@ fn known(
     let words = shape.last_mut().ok_or("the codes have no dims")?;
     let columns = words.checked_mul(32).filter(|all| all.is_multiple_of(bits)).map(|all| all / bits);
     *words = columns.ok_or_else(|| format!("the codes are {codes}, which is no multiple of {bits} bits"))?;
-    let groups = super::narrowed(&shape, group);
+    let groups = narrowed(&shape, group);
     let are_scales = match mode {
         "affine" => FLOATS.contains(&scales.dtype) && biases.is_some_and(|biases| biases == scales),
         _ => scales.dtype == Dtype::U8,

@@ -3,6 +3,7 @@
 
 mod awq;
 mod bitsandbytes;
+mod candidate;
 mod columns;
 mod ggml;
 mod gptq;
@@ -14,10 +15,10 @@ mod packed;
 mod refused;
 mod scaled;
 
-use super::config::Json;
-use super::recipe::Recipe;
-use super::{Config, Observed, Part, Role, Scheme};
-use crate::tensor::{Dtype, Shape, TensorInfo};
+use candidate::is_float8;
+pub(super) use candidate::{Candidate, Known, MARKER, Recognized, module_of};
+
+use crate::tensor::TensorInfo;
 
 /// A name that may lead to a quantized weight, and the rule that decides.
 pub(super) struct NameRule {
@@ -29,6 +30,9 @@ pub(super) struct NameRule {
 
 /// The rule for blocks of ggml, which have a dtype of their own.
 const BLOCKS: NameRule = NameRule { end: "", find: ggml::find };
+
+/// The rule for 8-bit floats, whatever they are called: their scales may be missing.
+const FLOATS8: NameRule = NameRule { end: "", find: scaled::without_scale };
 
 const NAME_RULES: &[NameRule] = &[
     NameRule { end: "_scale_inv", find: scaled::scale_inv },
@@ -57,158 +61,16 @@ pub(super) fn of<'n>(name: &'n str, info: &TensorInfo) -> Option<(&'static NameR
         return Some((&BLOCKS, name));
     }
     // Few names end as one of these do.
-    if !matches!(name.as_bytes().last(), Some(b'v' | b'e' | b't' | b'B' | b'd' | b's' | b'4' | b'x' | b'q' | b'a')) {
-        return None;
-    }
-    NAME_RULES.iter().find_map(|layout| {
+    let may_match =
+        matches!(name.as_bytes().last(), Some(b'v' | b'e' | b't' | b'B' | b'd' | b's' | b'4' | b'x' | b'q' | b'a'));
+    let mut rules = NAME_RULES.iter().filter(|_| may_match);
+    let by_name = rules.find_map(|layout| {
         let stem = match layout.end.strip_prefix('.') {
             Some(leaf) => name.strip_suffix(leaf).filter(|stem| stem.is_empty() || stem.ends_with('.')),
             None => name.strip_suffix(layout.end),
         };
         stem.map(|stem| (layout, stem))
-    })
-}
-
-/// Returns a name up to its last dot, the dot included: the beginning of the names in the same module.
-pub(super) fn module_of(name: &str) -> &str {
-    &name[..name.rfind('.').map_or(0, |dot| dot + 1)]
-}
-
-/// The marker of ComfyUI, at the beginning of the model.
-pub(super) const MARKER: &str = "scaled_fp8";
-
-/// What a rule found: the weight, or why the tensors are none though their names say so.
-pub(super) struct Recognized {
-    pub(super) name: String,
-    pub(super) known: Result<Known, String>,
-}
-
-/// A recognized weight.
-pub(super) struct Known {
-    pub(super) scheme: Scheme,
-    pub(super) details: String,
-    pub(super) shape: Shape,
-    pub(super) recipe: Recipe,
-}
-
-impl Known {
-    fn new(scheme: Scheme, details: impl Into<String>, shape: &[usize], recipe: Recipe) -> Self {
-        Self { scheme, details: details.into(), shape: Shape::new(shape), recipe }
-    }
-}
-
-/// Tensors that may be a quantized weight, while a rule looks at them.
-pub(super) struct Candidate<'o> {
-    observed: &'o dyn Observed,
-    /// The position of the tensor whose name led here.
-    at: usize,
-    stem: &'o str,
-    parts: Vec<Part>,
-}
-
-impl<'o> Candidate<'o> {
-    pub(super) fn new(observed: &'o dyn Observed, at: usize, stem: &'o str) -> Self {
-        Self { observed, at, stem, parts: Vec::new() }
-    }
-
-    pub(super) fn into_parts(self) -> Vec<Part> {
-        self.parts
-    }
-
-    /// Returns the header of a tensor with a name, without taking it.
-    fn look(&self, name: &str) -> Option<&'o TensorInfo> {
-        self.observed.position(name).map(|position| self.observed.tensor(position).1)
-    }
-
-    /// Takes a tensor as a part, if it is there.
-    fn take(&mut self, role: Role, name: &str) -> Option<&'o TensorInfo> {
-        let position = self.observed.position(name)?;
-        Some(self.take_at(role, position))
-    }
-
-    /// Takes the tensor whose name led here.
-    fn take_own(&mut self, role: Role) -> &'o TensorInfo {
-        self.take_at(role, self.at)
-    }
-
-    fn take_at(&mut self, role: Role, position: usize) -> &'o TensorInfo {
-        let (name, info) = self.observed.tensor(position);
-        self.parts.push(Part { role, name: name.to_owned(), position, dtype: info.dtype });
-        info
-    }
-
-    /// Takes a tensor that must be there.
-    fn need(&mut self, role: Role, name: &str) -> Result<&'o TensorInfo, String> {
-        self.take(role, name).ok_or_else(|| format!("there is no `{name}`"))
-    }
-
-    /// Takes a tensor that must be there, with one of these dtypes and with a shape.
-    fn need_shape(
-        &mut self,
-        role: Role,
-        name: &str,
-        dtypes: &[Dtype],
-        shape: &[usize],
-    ) -> Result<&'o TensorInfo, String> {
-        let info = self.need(role, name)?;
-        if dtypes.contains(&info.dtype) && info.shape.dims() == shape {
-            return Ok(info);
-        }
-        let expected = TensorInfo::new(dtypes[0], shape);
-        Err(format!("`{name}` is {info}, but expected {expected}"))
-    }
-
-    /// Returns the description in a small tensor.
-    fn description(&self, name: &str) -> Result<Vec<u8>, String> {
-        let position = self.observed.position(name).ok_or_else(|| format!("there is no `{name}`"))?;
-        self.observed.description(position).ok_or_else(|| format!("`{name}`, which describes it, cannot be read here"))
-    }
-
-    /// Returns the JSON in a small tensor.
-    fn json(&self, name: &str) -> Result<Json, String> {
-        Json::parse(&self.description(name)?).map_err(|problem| format!("`{name}`: {problem}"))
-    }
-
-    fn config(&self) -> &'o Config {
-        self.observed.config()
-    }
-}
-
-/// The dtypes of scales that are numbers by themselves.
-const FLOATS: &[Dtype] = &[Dtype::F32, Dtype::Bf16, Dtype::F16];
-
-/// Returns whether a dtype is one of the 8-bit floats that codes have.
-fn is_float8(dtype: Dtype) -> bool {
-    matches!(dtype, Dtype::F8E4M3Fn | Dtype::F8E5M2 | Dtype::F8E4M3Fnuz | Dtype::F8E5M2Fnuz)
-}
-
-/// Returns what a description says, for messages.
-fn said(value: Option<impl std::fmt::Display>) -> String {
-    value.map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
-}
-
-/// Returns the blocks of groups of columns: each row has its own.
-fn group_blocks(shape: &[usize], group: usize) -> Vec<usize> {
-    let mut blocks = vec![1; shape.len()];
-    blocks.last_mut().into_iter().for_each(|last| *last = group);
-    blocks
-}
-
-/// Returns a shape with the last dim multiplied.
-fn widened(dims: &[usize], factor: usize) -> Result<Vec<usize>, String> {
-    let mut dims = dims.to_vec();
-    let last = dims.last_mut().ok_or("the codes have no dims")?;
-    *last = last.checked_mul(factor).ok_or("the shape exceeds memory")?;
-    Ok(dims)
-}
-
-/// Returns a shape with the last dim divided; `None` if it is not a multiple.
-fn narrowed(dims: &[usize], divisor: usize) -> Option<Vec<usize>> {
-    let mut dims = dims.to_vec();
-    let last = dims.last_mut()?;
-    if !last.is_multiple_of(divisor) {
-        return None;
-    }
-    *last /= divisor;
-    Some(dims)
+    });
+    // Scales are 8-bit floats too.
+    by_name.or_else(|| is_float8(info.dtype).then_some((&FLOATS8, name)))
 }

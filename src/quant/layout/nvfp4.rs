@@ -2,7 +2,7 @@
 //!
 //! Sources: `nvfp4/base.py` of compressed-tensors, `nvfp4_tensor.py` of ModelOpt, `nvfp4.py` of ComfyUI.
 
-use super::{Candidate, Known, module_of, narrowed, said, widened};
+use super::candidate::{Candidate, Known, module_of, narrowed, said, widened};
 use crate::quant::recipe::{Float4Order, Recipe, ScaleCode, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};

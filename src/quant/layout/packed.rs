@@ -2,7 +2,8 @@
 //!
 //! Sources: `pack_quantized/base.py` and `helpers.py` of compressed-tensors.
 
-use super::{Candidate, FLOATS, Known, Recognized, microscaling, module_of, nvfp4};
+use super::candidate::{Candidate, FLOATS, Known, Recognized, module_of};
+use super::{microscaling, nvfp4};
 use crate::quant::recipe::Recipe;
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -68,8 +69,7 @@ fn integers(tensors: &mut Candidate<'_>, name: &str, codes: &TensorInfo) -> Resu
         .collect();
     fits.dedup();
     let [(bits, is_dense)] = fits[..] else {
-        let absence =
-            if stated_bits.is_empty() { format!(", and {}", tensors.config().absence()) } else { String::new() };
+        let absence = if stated_bits.is_empty() { format!("; {}", tensors.config().absence()) } else { String::new() };
         return Err(format!("{words} words for {columns} columns fit {} numbers of bits{absence}", fits.len()));
     };
     let [scale_rows, groups] = scale.shape.dims() else {

@@ -3,7 +3,8 @@
 //! Sources: `hqq/core/quantize.py`, `safetensors_support.py` of torchao, `qtensor.py` of quanto, `bitnet.py` and `eetq.py` of
 //! transformers, `int8.py` of ComfyUI.
 
-use super::{Candidate, Known, Recognized, module_of, said};
+use super::candidate::{Candidate, Known, Recognized, module_of, said};
+use crate::quant::config::Json;
 use crate::quant::recipe::Recipe;
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -53,7 +54,7 @@ pub(super) fn torchao(tensors: &mut Candidate<'_>) -> Option<Recognized> {
     tensors.take(Role::Scale, &format!("{stem}_scale"));
     tensors.take(Role::Zero, &format!("{stem}_zero_point"));
     let class = tensors.observed.metadata(&name).and_then(|json| {
-        let json = super::Json::parse(json.as_bytes()).ok()?;
+        let json = Json::parse(json.as_bytes()).ok()?;
         json.text(&["_type"]).map(str::to_owned)
     });
     Some(Recognized {

@@ -3,9 +3,8 @@
 //! Sources: `fp8_cast_bf16.py` of DeepSeek-V3, `finegrained_fp8` of transformers, `naive_quantized` of compressed-tensors,
 //! `export/quant_utils.py` of ModelOpt, `convert_old_quants` of ComfyUI.
 
-use super::{
-    Candidate, FLOATS, Known, MARKER, Recognized, integers, is_float8, microscaling, module_of, nvfp4, refused,
-};
+use super::candidate::{Candidate, FLOATS, Known, MARKER, Recognized, is_float8, module_of};
+use super::{integers, microscaling, nvfp4, refused};
 use crate::quant::recipe::{Code, Recipe, ScaleCode};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
@@ -47,6 +46,25 @@ pub(super) fn scale_weight(tensors: &mut Candidate<'_>) -> Option<Recognized> {
         found.known = Err(format!("there is no `{MARKER}`, which says what `scale_weight` is"));
     }
     Some(found)
+}
+
+/// 8-bit floats without a scale are numbers by themselves, unless the configuration says that they have one: a shard may be
+/// opened alone.
+pub(super) fn without_scale(tensors: &mut Candidate<'_>) -> Option<Recognized> {
+    let name = tensors.stem.to_owned();
+    let module = module_of(&name);
+    if &name[module.len()..] != "weight" || !tensors.config().is_stated() {
+        return None;
+    }
+    let scales = [format!("{name}_scale_inv"), format!("{name}_scale"), format!("{module}scale")];
+    if scales.iter().any(|scale| tensors.look(scale).is_some())
+        || tensors.look(&format!("{module}scale_weight")).is_some()
+    {
+        return None;
+    }
+    tensors.take_own(Role::Codes);
+    let known = Err("the configuration states a quantization, and its scales are not in the file".to_owned());
+    Some(Recognized { name, known })
 }
 
 /// Decides about codes and the scale that led here. `needs_codes` says that the scale means nothing without them.

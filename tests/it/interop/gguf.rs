@@ -83,6 +83,66 @@ fn python_reads_and_copies_our_files() {
     }
 }
 
+/// An alarm: a type that Python has and this library has not is named here.
+#[test]
+fn types_and_their_sizes_are_those_of_python() {
+    let Some(python) = Python::find() else { return };
+    let theirs: BTreeMap<String, [usize; 2]> =
+        serde_json::from_str(&run(python.script("gguf_tensors.py").args(["types", "-"]))).unwrap();
+    for (name, sizes) in &theirs {
+        let dtype: Dtype = name.parse().unwrap_or_else(|_| panic!("{name} is new in Python's gguf"));
+        assert!(gguf::DTYPES.contains(&dtype), "{name} is no type of gguf here");
+        let own = [dtype.block_elements(), dtype.block_bytes()];
+        assert!(NOT_THEIRS.contains(&dtype) || own == *sizes, "{name} is {own:?} here, and {sizes:?} in Python");
+    }
+    let own = gguf::DTYPES.iter().filter(|dtype| !NOT_THEIRS.contains(dtype));
+    let unknown: Vec<&Dtype> = own.filter(|dtype| !theirs.contains_key(dtype.name())).collect();
+    assert!(unknown.is_empty(), "Python lacks {unknown:?}");
+}
+
+/// Random blocks of all types, decoded here and there.
+#[cfg(feature = "quant")]
+#[test]
+fn weights_are_those_of_python() {
+    /// Types that the package does not decode.
+    const NOT_DECODED: [Dtype; 3] = [Dtype::Q8K, Dtype::Q1_0, Dtype::Q2_0];
+    const ROWS: usize = 64;
+    const COLUMNS: usize = 512;
+
+    let Some(python) = Python::find() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (source, target) = (folder.path().join("in.gguf"), folder.path().join("out"));
+    let mut state = 1_u64;
+    let mut random = || {
+        // A generator of Marsaglia, whose numbers are the same in each run.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    let mut map = TensorMap::new();
+    let blocks = gguf::DTYPES.iter().filter(|dtype| dtype.block_elements() > 1);
+    for &dtype in blocks.filter(|dtype| !NOT_THEIRS.contains(dtype) && !NOT_DECODED.contains(dtype)) {
+        let bytes: Vec<u8> = (0..dtype.bytes_for(ROWS * COLUMNS).unwrap()).map(|_| random()).collect();
+        map.insert(dtype.name(), Tensor::new(tensorfile::TensorInfo::new(dtype, [ROWS, COLUMNS]), &bytes).unwrap());
+    }
+    std::fs::write(&source, gguf::to_vec(&map).unwrap()).unwrap();
+    run(python.script("gguf_tensors.py").arg("decode").args([&source, &target]));
+    let theirs = std::fs::read(&target).unwrap();
+    let options = tensorfile::OpenOptions::new().dequantize(tensorfile::Dequantize::to(Dtype::F32));
+    let file = options.open(&source).unwrap();
+    assert_eq!((file.len(), theirs.len()), (map.len(), 4 * map.len() * ROWS * COLUMNS));
+    for (tensor, theirs) in file.tensors().zip(theirs.chunks(4 * ROWS * COLUMNS)) {
+        let own = tensor.read().unwrap();
+        let numbers = own.as_bytes().as_chunks::<4>().0.iter().zip(theirs.as_chunks::<4>().0);
+        for (i, (own, theirs)) in numbers.enumerate() {
+            let [own, theirs] = [own, theirs].map(|bytes| f32::from_le_bytes(*bytes));
+            let are_equal = own.to_bits() == theirs.to_bits() || own.is_nan() && theirs.is_nan();
+            assert!(are_equal, "{}, weight {i}: {own:e} here, {theirs:e} in Python", tensor.name());
+        }
+    }
+}
+
 /// A tensor as ggml has it.
 #[derive(Deserialize, Debug, PartialEq)]
 struct GgmlTensor {

@@ -31,7 +31,7 @@ struct PartRow {
 }
 
 #[derive(Debug, Serialize)]
-pub struct Listing {
+pub struct LogicalListing {
     pub file: String,
     pub warnings: Vec<crate::output::warnings::WarningRow>,
     pub weights: Vec<Weight>,
@@ -68,7 +68,9 @@ pub fn rows(file: &File, quantized: &Quantized, matches: &dyn Fn(&str) -> bool) 
 pub fn print(weights: &[Weight], width: Option<usize>, out: &mut Stdout) -> io::Result<()> {
     let mut table = Table::new([("name", Column::Left), ("scheme", Column::Left), ("shape", Column::Left)]);
     for Weight { name, scheme, details, shape, parts } in weights {
-        let scheme = if details.is_empty() { (*scheme).to_owned() } else { format!("{scheme}, {details}") };
+        // A reason is as long as a sentence, and is among the warnings.
+        let is_short = !details.is_empty() && shape.is_some();
+        let scheme = if is_short { format!("{scheme}, {details}") } else { (*scheme).to_owned() };
         let shape = shape.as_ref().map(|shape| format!("{shape:?}")).unwrap_or_default();
         table.row([name, &scheme, &shape]);
         for PartRow { name, role, label } in parts {

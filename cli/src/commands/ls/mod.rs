@@ -159,7 +159,11 @@ impl Ls {
             Printer::Text(out) => logical::print(&rows, self.wide.width(out), out)?,
             Printer::Json(list) => {
                 let file_name = path.display().to_string();
-                list.push(&logical::Listing { file: file_name, warnings: WarningRow::of_file(file), weights: rows })?;
+                list.push(&logical::LogicalListing {
+                    file: file_name,
+                    warnings: WarningRow::of_file(file),
+                    weights: rows,
+                })?;
             }
         }
         Ok(total)
