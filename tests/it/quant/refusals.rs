@@ -124,3 +124,19 @@ fn alone_in_a_file_codes_are_numbers() {
     assert_eq!(arrays["weight"], ndarray::array![[1.0, 2.0], [-1.0, 0.0]].into_dyn());
     btf::FORMAT.to_vec(&CastView::new(&map, |_, _| Dtype::F32), &WriteOptions::new().embed_names(true)).unwrap();
 }
+
+/// The scales of a shard that is opened alone may be in another. The configuration says that there are some.
+#[test]
+fn a_shard_alone_is_no_file_of_plain_numbers() {
+    let case = cases().into_iter().find(|case| case.name == "fp8-block-shards").unwrap();
+    for (shard, expected) in [
+        (1, "the configuration states a quantization, and its scales are not in the file"),
+        (2, "there is no `model.layers.0.mlp.down_proj.weight`, whose scales it has"),
+    ] {
+        let path = case.path().join(format!("model-0000{shard}-of-00002.safetensors"));
+        let file = tensorfile::File::open(path).unwrap();
+        let unknown = &file.quantized().unwrap().unknown()[0];
+        assert_eq!((unknown.name(), unknown.reason()), ("model.layers.0.mlp.down_proj.weight", expected));
+        assert!(refused(&file).unwrap().contains(expected));
+    }
+}
