@@ -25,6 +25,9 @@ const CODES: usize = 256 << 20;
 /// The weights in an index.
 const WEIGHTS: usize = 50_000;
 
+/// Work to measure, with its name.
+type Row<'w> = (&'static str, &'w dyn Fn() -> Result<(), Box<dyn Error>>);
+
 fn main() -> Result<(), Box<dyn Error>> {
     let shrink = std::env::var("BENCH_SHRINK").ok().and_then(|shrink| shrink.parse().ok()).unwrap_or(1_usize).max(1);
     let folder = tempfile::tempdir()?;
@@ -37,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut table = Table::new();
     table.load_preset(presets::ASCII_MARKDOWN);
     table.set_header(["to bf16, thrown away", "ms", "of the cast"]);
-    let work: [(&str, &dyn Fn() -> Result<(), Box<dyn Error>>); 3] = [
+    let work: [Row<'_>; 3] = [
         ("FP8, codes cast as they are stored", &|| cast_codes(&fp8)),
         ("FP8, decoded", &|| decode(&fp8)),
         ("Q4_K of as many bytes, decoded", &|| decode(&q4_k)),
@@ -62,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     };
     let (plain, quantized): (&'static [u8], &'static [u8]) = (plain.leak(), quantized.leak());
-    let work: [(&str, &dyn Fn() -> Result<(), Box<dyn Error>>); 4] = [
+    let work: [Row<'_>; 4] = [
         ("plain, opened", &|| open(plain, false)),
         ("plain, opened and looked at", &|| open(plain, true)),
         ("FP8 with scales, opened", &|| open(quantized, false)),
@@ -79,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the lowest time of each row.
-fn measure(rows: &[(&str, &dyn Fn() -> Result<(), Box<dyn Error>>)]) -> Result<Vec<Duration>, Box<dyn Error>> {
+fn measure(rows: &[Row<'_>]) -> Result<Vec<Duration>, Box<dyn Error>> {
     let mut lowest = vec![Duration::MAX; rows.len()];
     for _ in 0..5 {
         for ((_, work), lowest) in rows.iter().zip(&mut lowest) {

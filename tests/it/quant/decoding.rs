@@ -12,7 +12,7 @@ use tensorfile::{Dequantize, Dtype, File, OpenOptions, Tensor, TensorMap, safete
 use super::{Case, cases};
 
 /// The cases that are decoded.
-fn decoded() -> impl Iterator<Item = Case> {
+pub fn decoded() -> impl Iterator<Item = Case> {
     cases().into_iter().filter(|case| case.kind == "quantized")
 }
 
@@ -44,7 +44,7 @@ fn digest(dtype: Dtype, bytes: &[u8]) -> String {
 }
 
 /// Checks all weights of a file against those of a case.
-fn check(case: &Case, what: &str, dtype: Dtype, weights: &BTreeMap<String, Tensor>) {
+pub fn check(case: &Case, what: &str, dtype: Dtype, weights: &BTreeMap<String, Tensor>) {
     for (name, weight) in &case.tensors {
         let tensor = weights.get(name).unwrap_or_else(|| panic!("{}: {what}: no {name}", case.name));
         let context = format!("{}: {what}: `{name}` in {dtype}", case.name);
@@ -54,7 +54,7 @@ fn check(case: &Case, what: &str, dtype: Dtype, weights: &BTreeMap<String, Tenso
     }
 }
 
-fn all(file: &File) -> BTreeMap<String, Tensor> {
+pub fn all(file: &File) -> BTreeMap<String, Tensor> {
     file.tensors().map(|tensor| (tensor.name().to_owned(), tensor.read().unwrap())).collect()
 }
 

@@ -5,6 +5,8 @@
 mod decoding;
 mod recognition;
 mod refusals;
+#[cfg(all(feature = "http", feature = "quant"))]
+mod remote;
 
 use std::collections::BTreeMap;
 use std::fs;

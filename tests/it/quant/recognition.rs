@@ -104,6 +104,9 @@ fn in_one(case: &Case, change: &dyn Fn(&mut TensorMap)) -> Option<File> {
     Some(options.from_bytes(safetensors::to_vec(&map).unwrap()).unwrap())
 }
 
+/// A change of the tensors of a case, with its name.
+type Change<'c> = (&'static str, &'c dyn Fn(&mut TensorMap));
+
 /// Each part that a weight needs is taken away, gets another dtype, or another shape: the weight is then unknown, or its codes
 /// are numbers by themselves. It is never recognized with other parts.
 #[test]
@@ -112,7 +115,7 @@ fn a_weight_with_a_wrong_part_is_not_recognized() {
         let file = case.open();
         let tensor = file.quantized().unwrap().tensors()[0].clone();
         for part in tensor.parts().iter().filter(|part| part.role() != Role::Other) {
-            let changes: [(&str, &dyn Fn(&mut TensorMap)); 3] = [
+            let changes: [Change<'_>; 3] = [
                 ("absent", &|map| {
                     map.remove(part.name());
                 }),
