@@ -24,7 +24,8 @@ use crate::tensor::{Dtype, Shape};
 /// let up = &quantized.tensors()[0];
 /// assert_eq!((up.name(), up.scheme().name(), up.shape().dims()), ("up.weight", "fp8", &[2, 2][..]));
 /// assert_eq!(up.part(Role::Scale).map(|part| part.name()), Some("up.weight_scale"));
-/// assert!(matches!(quantized.verdict(0), Verdict::Part(_, Role::Codes)));
+/// let codes = file.get("up.weight")?.position();
+/// assert!(matches!(quantized.verdict(codes), Verdict::Part(_, Role::Codes)));
 /// # Ok::<(), tensorfile::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]

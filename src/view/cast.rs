@@ -107,15 +107,15 @@ impl<'t> CastView<'t> {
     ///
     /// ```
     /// use tensorfile::view::CastView;
-    /// use tensorfile::{Dtype, ErrorKind, Tensor, TensorInfo, TensorMap, WriteOptions, ten};
+    /// use tensorfile::{Dtype, ErrorKind, Tensor, TensorInfo, TensorMap, WriteOptions, safetensors};
     ///
     /// let mut map = TensorMap::new();
     /// map.insert("up.weight", Tensor::new(TensorInfo::new(Dtype::F8E4M3Fn, [2]), &[0x38, 0x40])?);
     /// map.insert("up.weight_scale", ndarray::array![0.5_f32]);
     /// let to_f32 = || CastView::new(&map, |_, _| Dtype::F32);
-    /// let error = ten::FORMAT.to_vec(&to_f32(), &WriteOptions::new()).unwrap_err();
+    /// let error = safetensors::FORMAT.to_vec(&to_f32(), &WriteOptions::new()).unwrap_err();
     /// assert!(matches!(error.kind(), ErrorKind::Codes { name, .. } if name == "up.weight"));
-    /// ten::FORMAT.to_vec(&to_f32().as_stored(), &WriteOptions::new())?;
+    /// safetensors::FORMAT.to_vec(&to_f32().as_stored(), &WriteOptions::new())?;
     /// # Ok::<(), tensorfile::Error>(())
     /// ```
     #[must_use]
