@@ -29,7 +29,7 @@ def digest(array):
     return hashlib.sha256(bits.tobytes()).hexdigest()
 
 
-@pytest.mark.parametrize(("path", "expected"), cases("quantized"), ids=lambda value: getattr(value, "stem", ""))
+@pytest.mark.parametrize(("path", "expected"), list(cases("quantized")), ids=lambda value: getattr(value, "stem", ""))
 def test_weights_are_right_to_the_bit(path, expected):
     with tensorfile.open(path, dequantize=True) as file:
         assert file.quantized() == []
@@ -75,7 +75,7 @@ def test_a_dtype_may_be_named_and_a_file_pickled():
     name = "model.layers.0.mlp.down_proj.weight"
     with tensorfile.open(CASES / "fp8-block", dequantize="f16") as file:
         again = pickle.loads(pickle.dumps(file))
-        assert again[name].dtype == file[name].dtype == numpy.float16
+        assert again[name].dtype == file[name].dtype == "f16"
         part = numpy.asarray(file[name][5:9, 100:])
         assert part.tobytes() == numpy.asarray(file[name])[5:9, 100:].tobytes()
     with pytest.raises(ValueError, match="weights are decoded to f32, bf16 or f16"):
