@@ -87,24 +87,33 @@ impl Quantized {
         }
     }
 
-    /// Adds the tensors that only belong to a weight.
+    /// Adds the tensors that only belong to a weight: one walk over the names, as there may be many weights and few of these.
     fn add_others(&mut self, observed: &dyn Observed) {
-        for i in 0..self.tensors.len() {
-            let module = layout::module_of(&self.tensors[i].name).to_owned();
-            let names = OTHERS.iter().map(|leaf| format!("{module}{leaf}"));
-            // The marker is at the beginning of the model, which may be anything that the name begins with.
-            let starts = module.match_indices('.').map(|(at, _)| at + 1).chain([0]);
-            let markers: Vec<String> = starts.map(|end| format!("{}{MARKER}", &module[..end])).collect();
-            let takes_marker = self.tensors[i].scheme == super::Scheme::Fp8;
-            for name in names.chain(markers.into_iter().filter(|_| takes_marker)) {
-                let Some(position) = observed.position(&name) else { continue };
-                if self.places.contains_key(&position) {
-                    continue;
-                }
-                let dtype = observed.tensor(position).1.dtype;
-                self.places.insert(position, PartPlace::Part(i, Role::Other));
-                self.tensors[i].parts.push(Part { role: Role::Other, name, position, dtype });
+        let mut modules: HashMap<String, usize> = HashMap::new();
+        for position in 0..observed.len() {
+            let (name, info) = observed.tensor(position);
+            let module = layout::module_of(name);
+            let leaf = &name[module.len()..];
+            let is_marker = leaf == MARKER;
+            if !is_marker && !OTHERS.contains(&leaf) || self.places.contains_key(&position) {
+                continue;
             }
+            if modules.is_empty() {
+                for (i, tensor) in self.tensors.iter().enumerate() {
+                    modules.entry(layout::module_of(&tensor.name).to_owned()).or_insert(i);
+                }
+            }
+            // The marker is at the beginning of a model, of which all weights have it.
+            let marked =
+                |tensor: &LogicalTensor| tensor.scheme == super::Scheme::Fp8 && tensor.name.starts_with(module);
+            let owner = match is_marker {
+                true => self.tensors.iter().position(marked),
+                false => modules.get(module).copied(),
+            };
+            let Some(i) = owner else { continue };
+            self.places.insert(position, PartPlace::Part(i, Role::Other));
+            let (name, dtype) = (name.to_owned(), info.dtype);
+            self.tensors[i].parts.push(Part { role: Role::Other, name, position, dtype });
         }
     }
 }
