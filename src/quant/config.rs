@@ -103,8 +103,9 @@ impl Config {
         let stated = quantization.numbers(&["weight_block_size"]);
         let stated =
             stated.or_else(|| self.groups().iter().find_map(|group| group.numbers(&["weights", "block_structure"])))?;
-        let [rows, columns] = <[i64; 2]>::try_from(stated).ok()?;
-        Some([usize::try_from(rows).ok()?, usize::try_from(columns).ok()?])
+        // What is stated and is no block fits nothing; the usual one would be a guess.
+        let block = <[i64; 2]>::try_from(stated).unwrap_or_default();
+        Some(block.map(|dim| usize::try_from(dim).unwrap_or_default()))
     }
 
     /// Returns the groups of layers of compressed-tensors.

@@ -94,11 +94,15 @@ impl QuantState {
         [codes, absmax, map]: [&TensorInfo; 3],
         [nested, nested_map]: [Option<&TensorInfo>; 2],
     ) -> Result<(), String> {
-        let is = |info: &TensorInfo, dtype, elements| info.dtype == dtype && info.shape.elements() == Some(elements);
+        // A block of another rank would be in several places.
+        let is = |info: &TensorInfo, dtype, elements| {
+            let is_flat = info.shape.iter().filter(|dim| **dim != 1).count() <= 1;
+            is_flat && info.dtype == dtype && info.shape.elements() == Some(elements)
+        };
         let elements = self.shape.iter().try_fold(1_usize, |all, dim| all.checked_mul(*dim));
         let elements =
             elements.filter(|elements| elements.checked_mul(4).is_some()).ok_or("the shape exceeds memory")?;
-        if !is(codes, Dtype::U8, elements.div_ceil(2)) || !matches!(codes.shape.dims(), [_] | [_, 1] | [1, _]) {
+        if !is(codes, Dtype::U8, elements.div_ceil(2)) {
             return Err(format!("`{name}` is {codes}, but expected u8 for {:?}, two to a byte", self.shape));
         }
         if !is(map, Dtype::F32, 16) {

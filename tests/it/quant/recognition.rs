@@ -251,3 +251,29 @@ fn shapes_that_cannot_be_are_refused() {
     let file = File::from_bytes(safetensors::to_vec(&map).unwrap()).unwrap();
     assert_eq!(file.quantized().unwrap().tensors()[0].to_string(), "packed, 4 bits, groups of 64");
 }
+
+/// The scales of blocks are in one row. A matrix of them would be read in another order.
+#[test]
+fn scales_of_flat_blocks_are_flat() {
+    let case = cases().into_iter().find(|case| case.name == "bnb-nf4").unwrap();
+    let name = "model.layers.0.mlp.gate_proj.weight.absmax";
+    let changed = in_one(&case, &|map| {
+        let scales = map[name].as_bytes().to_vec();
+        map.insert(name, Tensor::new(TensorInfo::new(Dtype::F32, [2, scales.len() / 8]), &scales).unwrap());
+    });
+    let changed = changed.unwrap();
+    assert!(changed.quantized().unwrap().tensors().is_empty());
+}
+
+#[test]
+fn a_stated_block_that_is_none_fits_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    let case = cases().into_iter().find(|case| case.name == "fp8-block").unwrap();
+    for block in ["[-1, 128]", "[128]", "[0, 0]", "[128, 128, 128]"] {
+        fs::write(&config, format!("{{\"quantization_config\": {{\"weight_block_size\": {block}}}}}")).unwrap();
+        let file = OpenOptions::new().config(&config).open(case.path().join("model.safetensors")).unwrap();
+        let quantized = file.quantized().unwrap();
+        assert!(quantized.tensors().is_empty() && quantized.unknown().len() == 1, "{block}");
+    }
+}
