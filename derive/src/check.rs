@@ -35,10 +35,10 @@ fn container(cx: &mut Ctxt, model: &Model<'_>) {
     {
         cx.error(&rule.key, "`rename_all` has no effect: the struct has no named fields");
     }
-    if let Some(cast) = &attrs.cast
-        && model.tensors().next().is_none()
-    {
-        cx.error(&cast.key, "`cast` has no effect: the struct has no tensors");
+    for flag in attrs.cast.iter().chain(&attrs.dequantize) {
+        if model.tensors().next().is_none() {
+            cx.error(&flag.key, format!("`{}` has no effect: the struct has no tensors", flag.key));
+        }
     }
     if let Some(allow) = &attrs.allow_unknown
         && model.style == Style::Newtype
@@ -102,7 +102,8 @@ fn naming<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
 
 /// The attributes for the field's arrays.
 fn array_attrs<'a>(field: &'a Field<'_>) -> impl Iterator<Item = &'a Ident> {
-    key(&field.attrs.cast).chain(key(&field.attrs.shape)).chain(key(&field.attrs.transpose))
+    let flags = [&field.attrs.cast, &field.attrs.dequantize, &field.attrs.transpose];
+    flags.into_iter().flat_map(key).chain(key(&field.attrs.shape))
 }
 
 fn key<T>(given: &Option<Given<T>>) -> impl Iterator<Item = &Ident> {

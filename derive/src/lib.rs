@@ -37,6 +37,7 @@ use model::Model;
 /// | `prefix = "bert"` | Puts a prefix before the names of all tensors: `bert.embed`, … |
 /// | `allow_unknown` | Skips tensors without a field; by default they are an error. A list or map without tensors then counts as missing: make it an `Option` or give it a `default`. |
 /// | `cast` | Converts other numeric dtypes in all arrays of the struct, as if each had `cast`. Structs inside need their own `cast`. |
+/// | `dequantize` | Decodes quantized weights in all arrays of the struct, as if each had `dequantize`. Structs inside need their own. |
 /// | `write_only` | Leaves out `FromTensors` and `Deserialize`. You need it for fields that can only be written, such as `ArrayViewMut`. |
 /// | `crate = path` | The path of the crate `tensorfile`, if you do not depend on it as `::tensorfile`. |
 ///
@@ -50,6 +51,7 @@ use model::Model;
 /// | `default`, `default = "path"` | Fills the field if the file does not have it: with `Default::default()`, or the result of your function. |
 /// | `flatten` | Drops the field's name: the contents of a struct, map, list or tuple are named as if they stood in this struct. An `Option` is `None` if the file has none of its names. A map takes all tensors without another field. You cannot flatten a single array. |
 /// | `cast` | Reads elements of other numeric dtypes and converts them. |
+/// | `dequantize` | Decodes the field if the file stores it as codes with scales, and reads it as usual otherwise: to the dtype of the array if that is f32, bf16 or f16, else to f32. An open `File` decodes, with the Cargo feature `quant`; a slice or a stream refuses codes. |
 /// | `shape = [64, _]` | Sets the dims of the array. Write a number, a constant or `_` (any size) for each. |
 /// | `transpose` | The file holds the array with its dims reversed. |
 /// | `metadata` | Stores the field as an entry of the file's metadata, not as a tensor. Its type is a string, number, `bool`, `char`, variant without a value, or an `Option` or newtype of one. Formats without metadata refuse it. |

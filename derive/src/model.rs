@@ -37,6 +37,8 @@ pub(crate) struct Field<'a> {
     pub(crate) name: String,
     /// The field or the struct has the attribute.
     pub(crate) cast: bool,
+    /// The field or the struct has the attribute.
+    pub(crate) dequantize: bool,
     /// The type depends on a type parameter of the struct.
     pub(crate) is_generic: bool,
     /// The struct itself occurs in the type.
@@ -72,9 +74,11 @@ impl<'a> Model<'a> {
         }
         let field = |(member, original): (Member, &'a syn::Field)| {
             let given = attr::Field::parse(cx, &original.attrs);
+            let is_array = given.metadata.is_none();
             Field {
                 name: name(&member, &given, &attrs),
-                cast: given.cast.is_some() || attrs.cast.is_some() && given.metadata.is_none(),
+                cast: given.cast.is_some() || attrs.cast.is_some() && is_array,
+                dequantize: given.dequantize.is_some() || attrs.dequantize.is_some() && is_array,
                 is_generic: mentions(&original.ty, &parameters),
                 is_recursive: mentions(&original.ty, &this),
                 ty: &original.ty,
@@ -131,7 +135,8 @@ impl Field<'_> {
 
     /// Returns whether an attribute changes how the field's arrays are read or written.
     pub(crate) fn has_array_attrs(&self) -> bool {
-        self.attrs.cast.is_some() || self.attrs.shape.is_some() || self.attrs.transpose.is_some()
+        let flags = [&self.attrs.cast, &self.attrs.dequantize, &self.attrs.transpose];
+        self.attrs.shape.is_some() || flags.iter().any(|flag| flag.is_some())
     }
 
     /// Returns the value of a field missing from the file; `None` if the file must have it.

@@ -14,7 +14,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
 use tensorfile::file::{Backend, FileTensor, shown_url};
-use tensorfile::quant::Part;
+use tensorfile::quant::{Part, Role, Verdict};
 use tensorfile::report::WarningKind;
 use tensorfile::{Dequantize, Dtype, Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, TensorInfo};
 use tensorfile_datasets::TAR;
@@ -101,14 +101,16 @@ impl Decoded {
         match self {
             Self::Bool(false) => None,
             Self::Bool(true) => Some(Ok(Dtype::F32)),
-            Self::Dtype(name) => {
-                let dtype = name.parse::<Dtype>().ok();
-                Some(dtype.ok_or_else(|| {
-                    PyValueError::new_err(format!("`{name}` is not a dtype; weights are decoded to f32, bf16 or f16"))
-                }))
-            }
+            Self::Dtype(name) => Some(dtype_of_weights(&name)),
         }
     }
+}
+
+/// Returns the dtype to which weights are decoded, by its name.
+fn dtype_of_weights(name: &str) -> PyResult<Dtype> {
+    let unknown =
+        |_| PyValueError::new_err(format!("`{name}` is not a dtype; weights are decoded to f32, bf16 or f16"));
+    name.parse::<Dtype>().map_err(unknown)
 }
 
 /// Opens a file, a folder, or a WebDataset shard as one file, as the program does.
@@ -211,6 +213,7 @@ pub struct PyFile {
 }
 
 /// The arguments with which another process can open the same file.
+#[derive(Clone)]
 struct Origin {
     path: PathBuf,
     format: Option<String>,
@@ -394,6 +397,17 @@ impl PyFile {
         let unknown = quantized.unknown().iter();
         let unknown = unknown.map(|codes| weight(codes.name(), "unknown", codes.reason(), None, parts(codes.parts())));
         known.chain(unknown).collect()
+    }
+
+    /// Return a file with quantized weights decoded: to f32, or to a dtype such as `"bf16"`. Both files read the same bytes.
+    ///
+    /// A weight takes the place of its codes, and its scales are gone. It is computed as it is read.
+    #[pyo3(signature = (dtype="f32"))]
+    fn dequantize(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
+        let to = dtype_of_weights(dtype)?;
+        let file = detach(py, &self.get()?, move |file| file.dequantize(&Dequantize::to(to)))?;
+        let origin = self.origin.as_ref().map(|origin| Origin { dequantize: Some(to.name()), ..(**origin).clone() });
+        Ok(Self::new(file, origin))
     }
 
     /// Return the values of a PyTorch checkpoint as pairs of a kind and its content, inner values first; `None` for
@@ -737,6 +751,34 @@ impl PyTensor {
 
     fn __getitem__<'py>(slf: Bound<'py, Self>, key: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("tensorfile._arrays")?.call_method1("part", (slf, key))
+    }
+
+    /// Return the quantized weight whose codes this tensor has, decoded to f32, or to a dtype such as `"bf16"`. Nothing is
+    /// read yet. A tensor that is not quantized is returned as it is.
+    #[pyo3(signature = (dtype="f32"))]
+    fn dequantize(slf: &Bound<'_, Self>, dtype: &str) -> PyResult<Py<Self>> {
+        let (py, tensor) = (slf.py(), slf.get());
+        let to = dtype_of_weights(dtype)?;
+        let (file, position) = (&tensor.file, tensor.position);
+        let quantized = detach(py, file, |file| file.quantized().cloned())?;
+        let own = tensor.file_tensor().name();
+        let name = match quantized.verdict(position) {
+            Verdict::Part(weight, Role::Codes) => weight.name().to_owned(),
+            Verdict::Part(weight, role) => {
+                let what = format!("`{own}` is the {role} of `{}`, not its codes", weight.name());
+                return Err(PyValueError::new_err(what));
+            }
+            Verdict::Unknown(codes) => {
+                let what = format!("`{own}` may belong to a quantized weight, but {}", codes.reason());
+                return Err(PyValueError::new_err(what));
+            }
+            _ => return Ok(slf.clone().unbind()),
+        };
+        let only = name.clone();
+        let dequantize = Dequantize::to(to).only(move |weight| weight == only);
+        let file = detach(py, file, move |file| file.dequantize(&dequantize))?;
+        let position = file.get(&name).map_err(|error| to_exception(error, None))?.position();
+        Py::new(py, Self::new(Arc::new(file), position, None))
     }
 
     /// Read the tensor as a new numpy array, which you may change.

@@ -76,12 +76,20 @@ def near(name: str, names: Iterable[str]) -> str:
     return f"; did you mean `{similar[0]}`?" if similar else ""
 
 
-def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown: bool = False) -> LoadReport:
+def check(
+    path: Path | Reader | File,
+    spec: Mapping[str, Spec],
+    *,
+    allow_unknown: bool = False,
+    dequantize: bool | str = False,
+) -> LoadReport:
     """Compare a file with the dtypes and shapes that you expect, by name. No tensor is read.
 
     Write `None` for any dtype, any shape, or any size of a dim. With `allow_unknown`, the file may have more tensors. Give a
     dtype by its name in files, such as `"bf16"`, or as one of numpy or torch, such as `numpy.float32`. `"f4"` is numpy's
     name of `"f32"`.
+
+    With `dequantize`, quantized weights are compared as they are when they are decoded: to f32, or to a dtype such as `"bf16"`.
 
     >>> import numpy, tensorfile
     >>> tensorfile.save("doctest.ptd", {"w": numpy.zeros((3, 64), "f4"), "bais": numpy.zeros(3, "f4")})
@@ -97,6 +105,8 @@ def check(path: Path | Reader | File, spec: Mapping[str, Spec], *, allow_unknown
       `w`  f32[3, 64], but expected f16
     """
     file = path if isinstance(path, File) else open(path)
+    if dequantize:
+        file = file.dequantize("f32" if dequantize is True else dequantize)
     found = dict(file.items())
     report = LoadReport(len(found), {}, {}, {}, {})
     for name, (dtype, shape) in checked(spec).items():

@@ -80,3 +80,30 @@ def test_a_dtype_may_be_named_and_a_file_pickled():
         assert part.tobytes() == numpy.asarray(file[name])[5:9, 100:].tobytes()
     with pytest.raises(ValueError, match="weights are decoded to f32, bf16 or f16"):
         tensorfile.open(CASES / "fp8-block", dequantize="i8")
+
+
+def test_one_tensor_or_a_whole_file_is_decoded():
+    name = "model.layers.0.mlp.down_proj.weight"
+    with tensorfile.open(CASES / "fp8-block", dequantize=True) as file:
+        expected = numpy.asarray(file[name])
+    with tensorfile.open(CASES / "fp8-block") as file:
+        weight = file[name].dequantize()
+        assert (weight.name, weight.dtype) == (name, "f32")
+        assert numpy.array_equal(numpy.asarray(weight), expected)
+        assert numpy.array_equal(weight[3:5, 1:], expected[3:5, 1:])
+        assert file[name].dequantize("f16").dtype == "f16"
+        assert file[name].dtype == "f8_e4m3fn"
+        with pytest.raises(ValueError, match="is the scale of"):
+            file[f"{name}_scale_inv"].dequantize()
+        with pytest.raises(ValueError, match="not a dtype"):
+            file[name].dequantize("f33")
+        others = [tensor for tensor in file.values() if not tensor.name.startswith(name)]
+        assert [tensor.dequantize() for tensor in others] == others
+        decoded = file.dequantize("bf16")
+        assert decoded[name].dtype == "bf16"
+        again = pickle.loads(pickle.dumps(decoded))
+        assert again[name].digest() == decoded[name].digest()
+        spec = {name: ("f32", expected.shape)}
+        assert list(tensorfile.check(file, spec, allow_unknown=True).wrong_dtype) == [name]
+        assert tensorfile.check(file, spec, allow_unknown=True, dequantize=True).ok
+        assert tensorfile.check(CASES / "fp8-block", {name: ("bf16", None)}, allow_unknown=True, dequantize="bf16").ok

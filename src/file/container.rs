@@ -217,7 +217,7 @@ impl<'c> Embedded<'c> {
     /// As [`load`](Self::load), except for mismatches.
     pub fn into_file(mut self, format: &'static Format) -> Result<File> {
         self.complete()?;
-        let storage = FileStorage::Shared(Arc::clone(&self.container.storage));
+        let storage = Arc::clone(&self.container.storage);
         let metadata = FileMetadata { entries: self.metadata, ..FileMetadata::default() };
         let contents = Contents { format, index: self.index, metadata: Some(metadata), part: None };
         Ok(OpenOptions::new().limits(self.limits).file_at_random(storage, None, contents))

@@ -1,11 +1,13 @@
 //! Files whose quantized weights are decoded as they are read.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use hashbrown::HashMap;
 
 use super::File;
 use crate::error::{Error, ErrorKind, Result};
-use crate::quant::{DecodedTensor, LogicalTensor, Role, Verdict};
+use crate::quant::{DecodedTensor, LogicalTensor, Part, Role, Verdict};
 use crate::read::Index;
 use crate::storage::{FileStorage, JoinedFiles};
 use crate::tensor::{Dtype, TensorInfo};
@@ -49,6 +51,14 @@ impl Dequantize {
         self
     }
 
+    fn check(&self) -> Result<()> {
+        if matches!(self.to, Dtype::F32 | Dtype::Bf16 | Dtype::F16) {
+            return Ok(());
+        }
+        let instead = "weights are decoded to f32, bf16 or f16".to_owned();
+        Err(ErrorKind::Unsupported { what: format!("dequantize to {}", self.to), instead }.into())
+    }
+
     fn takes(&self, weight: &LogicalTensor) -> bool {
         self.only.as_ref().is_none_or(|only| only(weight.name()))
     }
@@ -60,33 +70,101 @@ impl fmt::Debug for Dequantize {
     }
 }
 
-impl File {
-    /// Returns the file with weights in the places of their codes, and without the other parts.
-    pub(super) fn dequantized(mut self, dequantize: &Dequantize) -> Result<Self> {
-        let to = dequantize.to;
-        if !matches!(to, Dtype::F32 | Dtype::Bf16 | Dtype::F16) {
-            let instead = "weights are decoded to f32, bf16 or f16".to_owned();
-            return Err(ErrorKind::Unsupported { what: format!("dequantize to {to}"), instead }.into());
+/// A file for each choice of decoded weights that types have asked for. It is a list, so that a file in it can be lent.
+#[derive(Default)]
+pub(super) struct DecodedFiles(OnceLock<Box<DecodedFile>>);
+
+struct DecodedFile {
+    file: File,
+    /// The positions of the codes, and the dtypes they are decoded to.
+    weights: Vec<(usize, Dtype)>,
+    others: DecodedFiles,
+}
+
+impl DecodedFiles {
+    /// Returns the file with these weights decoded, which `decode` makes if no type has asked for them before.
+    fn get(&self, weights: &[(usize, Dtype)], decode: &dyn Fn() -> Result<File>) -> Result<&File> {
+        let mut list = self;
+        loop {
+            let decoded = match list.0.get() {
+                Some(decoded) => decoded,
+                None => {
+                    let decoded = DecodedFile { file: decode()?, weights: weights.to_vec(), others: Self::default() };
+                    list.0.get_or_init(|| Box::new(decoded))
+                }
+            };
+            if decoded.weights == weights {
+                return Ok(&decoded.file);
+            }
+            list = &decoded.others;
         }
-        let quantized = self.quantized()?.clone();
-        let mut chosen = quantized.tensors().iter().filter(|weight| dequantize.takes(weight));
-        if let Some(refused) = chosen.clone().find(|weight| !weight.can_be_decoded()) {
+    }
+}
+
+impl File {
+    /// Returns a file with weights in the places of their codes, and without their other parts. Both files read the same
+    /// bytes, which are not copied, and weights are decoded as they are read. See also
+    /// [`OpenOptions::dequantize`](super::OpenOptions::dequantize).
+    ///
+    /// ```
+    /// use tensorfile::{Dequantize, Dtype, File, Tensor, TensorInfo, TensorMap, safetensors};
+    ///
+    /// let mut map = TensorMap::new();
+    /// map.insert("up.weight", Tensor::new(TensorInfo::new(Dtype::F8E4M3Fn, [2, 2]), &[0x38, 0x40, 0xb8, 0])?);
+    /// map.insert("up.weight_scale", ndarray::array![[0.5_f32], [2.0]]);
+    /// let codes = File::from_bytes(safetensors::to_vec(&map)?)?;
+    /// let weights = codes.dequantize(&Dequantize::to(Dtype::F32))?;
+    /// assert_eq!((codes.len(), weights.len()), (2, 1));
+    /// assert_eq!(weights.array::<f32, _>("up.weight")?, ndarray::array![[0.5, 1.0], [-2.0, 0.0]]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a weight that is recognized but not decoded, and for a dtype other than f32, bf16 and
+    /// f16. Errors of [`quantized`](Self::quantized).
+    pub fn dequantize(&self, dequantize: &Dequantize) -> Result<Self> {
+        dequantize.check()?;
+        self.decode_weights(&|weight| dequantize.takes(weight).then_some(dequantize.to))
+    }
+
+    /// As [`dequantize`](Self::dequantize), but a file without quantized weights stays as it is.
+    pub(super) fn dequantized(self, dequantize: &Dequantize) -> Result<Self> {
+        dequantize.check()?;
+        let has_any = self.quantized()?.tensors().iter().any(|weight| dequantize.takes(weight));
+        if has_any { self.dequantize(dequantize) } else { Ok(self) }
+    }
+
+    /// Returns the file with these weights decoded. Both have the same bytes, which are not copied.
+    pub(super) fn with_decoded(&self, weights: &[(&LogicalTensor, Dtype)]) -> Result<&Self> {
+        let of = |weight: &LogicalTensor| weight.part(Role::Codes).map(Part::position);
+        let chosen: Vec<(usize, Dtype)> = weights.iter().filter_map(|(weight, to)| Some((of(weight)?, *to))).collect();
+        self.quantization.decoded.get(&chosen, &|| {
+            let dtypes: HashMap<usize, Dtype> = chosen.iter().copied().collect();
+            self.decode_weights(&|weight| dtypes.get(&of(weight)?).copied())
+        })
+    }
+
+    /// Makes a file with the weights decoded for which `to` returns a dtype.
+    fn decode_weights(&self, to: &dyn Fn(&LogicalTensor) -> Option<Dtype>) -> Result<Self> {
+        let quantized = self.quantized()?;
+        let chosen: HashMap<usize, Dtype> = quantized
+            .tensors()
+            .iter()
+            .filter_map(|weight| Some((weight.part(Role::Codes)?.position(), to(weight)?)))
+            .collect();
+        let dtype = |weight: &LogicalTensor| chosen.get(&weight.part(Role::Codes)?.position()).copied();
+        let refused = |weight: &&LogicalTensor| !weight.can_be_decoded() && dtype(weight).is_some();
+        if let Some(refused) = quantized.tensors().iter().find(refused) {
             let what = format!("dequantize {refused}");
             let instead = "this scheme is recognized, but not decoded; leave the weight out".to_owned();
             return Err(self.place(Error::from(ErrorKind::Unsupported { what, instead }).in_tensor(refused.name())));
         }
-        if chosen.next().is_none() {
-            return Ok(self);
-        }
-        let placeholder = FileStorage::Memory(Box::new([]));
-        let (storage, own) = (std::mem::replace(&mut self.storage, placeholder), std::mem::take(&mut self.index));
-        let is_single = !matches!(storage, FileStorage::Joined(_));
-        let mut joined = match storage {
-            FileStorage::Joined(joined) => joined,
-            single => JoinedFiles::new(vec![single]).ok_or_else(too_long)?,
+        let mut joined = match &*self.storage {
+            FileStorage::Joined(joined) => joined.share(),
+            _ => JoinedFiles::new(vec![self.storage.clone()]).ok_or_else(too_long)?,
         };
-        let stored = Arc::new(own);
-        let mut index = Index::default();
+        let (stored, mut index) = (&self.index, Index::default());
         if stored.has_repeated_names() {
             index.let_names_repeat();
         }
@@ -94,14 +172,16 @@ impl File {
         for (i, place) in moved.iter_mut().enumerate() {
             let entry = stored.entry(i);
             match quantized.verdict(i) {
-                Verdict::Part(weight, Role::Codes) if dequantize.takes(weight) => {
-                    let info = TensorInfo::new(to, weight.shape().clone());
-                    let decoded = DecodedTensor::new(weight.clone(), to, stored.clone()).ok_or_else(too_long)?;
-                    let bytes = info.payload_bytes().ok_or_else(too_long)? as u64;
-                    let start = joined.gather(Box::new(decoded)).ok_or_else(too_long)?;
-                    index.push_named(weight.name(), info, start..start + bytes, None)?;
+                Verdict::Part(weight, role) if let Some(to) = dtype(weight) => {
+                    if role == Role::Codes {
+                        let info = TensorInfo::new(to, weight.shape().clone());
+                        let decoded = DecodedTensor::new(weight.clone(), to, stored.clone()).ok_or_else(too_long)?;
+                        let bytes = info.payload_bytes().ok_or_else(too_long)? as u64;
+                        let start = joined.gather(Box::new(decoded)).ok_or_else(too_long)?;
+                        *place = Some(index.pushed());
+                        index.push_named(weight.name(), info, start..start + bytes, None)?;
+                    }
                 }
-                Verdict::Part(weight, _) if dequantize.takes(weight) => {}
                 _ => {
                     *place = Some(index.pushed());
                     let codec = entry.any_codec().cloned();
@@ -110,8 +190,21 @@ impl File {
             }
         }
         index.complete()?;
-        let left = quantized.moved(&|position| moved[position]);
-        Ok(Self { storage: FileStorage::Joined(joined), index, ..self }.with_recognized(left, is_single))
+        let is_single = !matches!(*self.storage, FileStorage::Joined(_));
+        let left = quantized.with_decoded(&|position| moved[position], &|weight| dtype(weight).is_some());
+        Ok(Self {
+            location: self.location.clone(),
+            has_path: self.has_path,
+            format: self.format,
+            storage: Arc::new(FileStorage::Joined(joined)),
+            index: Arc::new(index),
+            metadata: self.metadata.clone(),
+            part: self.part,
+            limits: self.limits.clone(),
+            progress: self.progress.clone(),
+            shards: self.shards.clone(),
+            quantization: self.quantization.decoded(left, is_single),
+        })
     }
 }
 

@@ -18,13 +18,14 @@ use super::quantized::Quantization;
 use super::{FileTensor, OpenOptions};
 use crate::error::{Error, ErrorKind, LoadReport, Result};
 use crate::fetch::LoadWindow;
-use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, compare_like};
+use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, asked_weights, compare_like};
 use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
 use crate::model::{
     FieldAttrs, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink,
     Tensors, ValueTree, node_of, put,
 };
+use crate::quant::Quantized;
 use crate::read::{Index, Reader, ReaderStorage, Unread};
 use crate::storage::{FileReader, FileStorage, Listener, ProgressCount, Section};
 use crate::tensor::{Element, Tensor, TensorView};
@@ -61,8 +62,9 @@ pub struct File {
     pub(super) location: Option<PathBuf>,
     pub(super) has_path: bool,
     pub(super) format: &'static Format,
-    pub(super) storage: FileStorage,
-    pub(super) index: Index,
+    /// Shared with files that decode the same bytes in other ways, as is the index.
+    pub(super) storage: Arc<FileStorage>,
+    pub(super) index: Arc<Index>,
     /// The metadata, if it was read with the index.
     pub(super) metadata: Option<FileMetadata>,
     /// The file's number in a model of several files, if the file states it and was opened alone.
@@ -74,7 +76,7 @@ pub struct File {
 }
 
 /// The files opened as one; empty for a single file.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Shards {
     /// The paths of the parts of the storage.
     pub(super) paths: Vec<PathBuf>,
@@ -590,8 +592,9 @@ impl File {
     /// As [`load`](Self::load). After an error of category `File`, `Io` or `Mismatch` other than [`ErrorKind::Load`],
     /// the value is partly old and partly new.
     pub fn load_into<'f, T: FromTensors<'f>>(&'f self, value: &mut T) -> Result<()> {
-        let loaded = self.check(&T::schema(), Some(&*value))?;
-        self.load_index(Cow::Borrowed(&self.index), Some(&loaded), false, node_of::<T>, &mut |source| {
+        let file = self.for_type(T::NODE)?;
+        let loaded = file.check(&T::schema(), Some(&*value))?;
+        file.load_index(Cow::Borrowed(&file.index), Some(&loaded), false, node_of::<T>, &mut |source| {
             value.reload(source, &FieldAttrs::NONE)
         })
     }
@@ -616,7 +619,7 @@ impl File {
     /// ```
     #[must_use]
     pub fn report<T: TensorFile>(&self) -> LoadReport {
-        self.compare::<T>().report
+        self.compare_for(&T::schema(), None).1.report
     }
 
     /// Compares the index of the file with a value: with its type, and with the tensors it would be saved as. Their
@@ -643,7 +646,7 @@ impl File {
     /// ```
     #[must_use]
     pub fn report_like<T: TensorFile>(&self, value: &T) -> LoadReport {
-        self.compare_like(&T::schema(), Some(value)).report
+        self.compare_for(&T::schema(), Some(value)).1.report
     }
 
     /// Returns the tensors without a place in a type, in file order. Loading `T` skips them if it allows unknown
@@ -667,8 +670,8 @@ impl File {
     /// ```
     #[must_use]
     pub fn rest<T: TensorFile>(&self) -> Vec<FileTensor<'_>> {
-        let taken = self.compare::<T>().taken;
-        self.tensors().filter(|tensor| !taken[tensor.position()]).collect()
+        let (file, Comparison { taken, .. }) = self.compare_for(&T::schema(), None);
+        file.tensors().filter(|tensor| !taken[tensor.position()]).collect()
     }
 
     /// Deserializes a value of any serde type. For types that derive [`TensorFile`](trait@crate::TensorFile), use
@@ -723,7 +726,7 @@ impl File {
         }
         let reader = Reader::with_index(ReaderStorage::Boxed(Box::new(file)), index, self.limits.clone());
         let reader = reader.counting(loaded.and_then(|loaded| self.count(loaded)));
-        let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self));
+        let mut deserializer = Deserializer::over(reader, self.format.name, MetadataSource::OfFile(self, None));
         let ended = read(&mut deserializer).and_then(|()| deserializer.end());
         ended.map_err(|error| self.place(error))
     }
@@ -731,6 +734,29 @@ impl File {
     /// Loads a value of type `node`. Mismatches are found by comparing the index with the type, before payloads are
     /// read.
     pub(super) fn load_with<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
+        self.for_type(node())?.load_decoded(node, load)
+    }
+
+    /// Returns the file with the weights decoded that a type asks for: those at fields with the attribute `dequantize`.
+    fn for_type(&self, node: Node) -> Result<&Self> {
+        if !node.dequantizes() {
+            return Ok(self);
+        }
+        let asked = asked_weights(&Schema::new(node), &self.index, self.quantized()?);
+        match &asked.map_err(|error| self.place(error))?[..] {
+            [] => Ok(self),
+            #[cfg(feature = "quant")]
+            weights => self.with_decoded(weights),
+            #[cfg(not(feature = "quant"))]
+            [(weight, _), ..] => {
+                let (what, instead) = (format!("dequantize {weight}"), "enable the Cargo feature `quant`".to_owned());
+                let error = Error::from(ErrorKind::Unsupported { what, instead });
+                Err(self.place(error.in_tensor(weight.name())))
+            }
+        }
+    }
+
+    fn load_decoded<'f>(&'f self, node: fn() -> Node, load: LoadFrom<'_, 'f>) -> Result<()> {
         if self.progress.is_none() && !self.has_sources() && self.is_small() {
             // Comparing takes as long as reading small payloads, and is only needed to report a mismatch.
             return match self.load_index(Cow::Borrowed(&self.index), None, false, node, load) {
@@ -810,7 +836,7 @@ impl File {
     ) -> Self {
         let (location, limits) = (Some(location.to_owned()), limits.clone());
         let (has_path, metadata, part, progress) = (true, None, None, None);
-        let quantization = Quantization::default();
+        let (storage, index, quantization) = (Arc::new(storage), Arc::new(index), Quantization::default());
         Self { location, has_path, format, storage, index, metadata, part, limits, progress, shards, quantization }
     }
 
@@ -837,12 +863,20 @@ impl File {
         Some((self.shards.paths.get(i)?, start))
     }
 
-    fn compare<T: TensorFile>(&self) -> Comparison {
-        self.compare_like(&T::schema(), None)
+    /// Compares a type with the file that it is loaded from, and returns both.
+    fn compare_for(&self, schema: &Schema, value: Option<&dyn Tensors>) -> (&Self, Comparison) {
+        match self.for_type(schema.node()) {
+            Ok(file) => (file, file.compare_like(schema, value)),
+            Err(error) => {
+                let mut comparison = self.compare_like(schema, value);
+                comparison.report.refused.get_or_insert_with(|| error.to_string());
+                (self, comparison)
+            }
+        }
     }
 
     fn compare_like(&self, schema: &Schema, value: Option<&dyn Tensors>) -> Comparison {
-        compare_like(schema, &self.index, MetadataSource::OfFile(self), value)
+        compare_like(schema, &self.index, MetadataSource::OfFile(self, None), value)
     }
 
     /// Compares the index with a schema, and with a value. Returns the positions of the tensors to read, in the order
@@ -875,8 +909,8 @@ impl HasMetadata for File {
         Ok(self.untyped_metadata()?.entries)
     }
 
-    fn check_numbers(&self, at: usize) -> Result<()> {
-        self.quantized()?.refusal(at).map_or(Ok(()), |refusal| Err(refusal.into()))
+    fn quantized(&self) -> Result<&Quantized> {
+        self.quantized()
     }
 }
 

@@ -312,7 +312,8 @@ impl OpenOptions {
             // The names say what the tensors are, before they are changed.
             file.recognize_by_own_names()?;
             let renamed = self.renames.check(file.tensors().map(|tensor| tensor.name()));
-            let renamed = renamed.and_then(|()| file.index.rename_by(&|i, name| self.renames.rename(i, name)));
+            let index = Arc::get_mut(&mut file.index).expect("the file was just opened");
+            let renamed = renamed.and_then(|()| index.rename_by(&|i, name| self.renames.rename(i, name)));
             renamed.map_err(|error| file.place(error))?;
             file.rename_quantized(&self.renames);
         }
@@ -486,8 +487,14 @@ impl OpenOptions {
 
     /// Makes a file without the hint that reading in order follows. The storage still expects scattered reads, as for
     /// an index.
-    pub(super) fn file_at_random(&self, storage: FileStorage, path: Option<&Path>, contents: Contents) -> File {
+    pub(super) fn file_at_random(
+        &self,
+        storage: impl Into<Arc<FileStorage>>,
+        path: Option<&Path>,
+        contents: Contents,
+    ) -> File {
         let Contents { format, index, metadata, part } = contents;
+        let (storage, index) = (storage.into(), Arc::new(index));
         let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
         let (has_path, progress) = (true, self.progress.clone());
         let (shards, quantization) = (Shards::default(), Quantization::alone(self.config.clone()));

@@ -10,6 +10,8 @@ use std::sync::{Arc, OnceLock};
 use indexmap::IndexMap;
 
 use super::File;
+#[cfg(feature = "quant")]
+use super::dequantize::DecodedFiles;
 use super::place::Siblings;
 use crate::error::{Error, Result};
 use crate::model::RenameRules;
@@ -29,6 +31,9 @@ pub(super) struct Quantization {
     config: Option<PathBuf>,
     /// The storage is a single file with weights that are decoded from it.
     wraps_file: bool,
+    /// The same file for types that ask for decoded weights.
+    #[cfg(feature = "quant")]
+    pub(super) decoded: DecodedFiles,
 }
 
 impl Quantization {
@@ -40,6 +45,14 @@ impl Quantization {
     /// A file that has no place, such as bytes in memory.
     pub(super) fn alone(config: Option<PathBuf>) -> Self {
         Self { config, ..Self::default() }
+    }
+
+    /// Returns the same of a file of which some weights are decoded: `left` is what is left of them. A single file may have
+    /// become one of several parts.
+    #[cfg(feature = "quant")]
+    pub(super) fn decoded(&self, left: Quantized, is_single: bool) -> Self {
+        let (siblings, config, wraps_file) = (self.siblings.clone(), self.config.clone(), self.wraps_file | is_single);
+        Self { recognized: OnceLock::from(left), siblings, config, wraps_file, decoded: DecodedFiles::default() }
     }
 
     fn read_config(&self, of_gptq: bool) -> Config {
@@ -93,17 +106,9 @@ impl File {
         }
     }
 
-    /// Returns the file with what is left of its quantized weights. A single file may have become one of several parts.
-    #[cfg(feature = "quant")]
-    pub(super) fn with_recognized(mut self, left: Quantized, is_single: bool) -> Self {
-        self.quantization.recognized = OnceLock::from(left);
-        self.quantization.wraps_file |= is_single;
-        self
-    }
-
     /// Returns the bytes of the file itself, without the weights that are decoded from them.
     pub(super) fn own_storage(&self) -> &FileStorage {
-        match &self.storage {
+        match &*self.storage {
             FileStorage::Joined(joined) if self.quantization.wraps_file => &joined.parts()[0],
             storage => storage,
         }

@@ -95,11 +95,11 @@ impl OpenOptions {
     }
 
     /// Loads a file at a URL in one stream, if each of its headers is found by the one before it. Returns `false` if
-    /// another way of reading the index is faster, or if the type skips tensors. Also returns `false` after an error,
+    /// another way of reading the index is faster, or if the type skips or decodes tensors. Also returns `false` after an error,
     /// because opening the file gives a better message.
     pub(super) fn load_in_order(&self, place: &Place, node: fn() -> Node, load: LoadAny<'_>) -> Result<bool> {
         let Some(source) = &place.source else { return Ok(false) };
-        let skips = matches!(node().inner(), Node::Struct(def) if def.allow_unknown);
+        let skips = matches!(node().inner(), Node::Struct(def) if def.allow_unknown) || node().dequantizes();
         // A stream holds the payloads that it passes, if they may be needed later.
         if skips || place.storage.len() > self.limits.most_held() {
             return Ok(false);

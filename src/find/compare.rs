@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::model::{FieldAttrs, MetadataOf, Node, Schema, Source, Tensors};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::Slice;
-use crate::tensor::TensorInfo;
+use crate::tensor::{Dtype, TensorInfo};
 
 /// A [`LoadReport`], and the tensors of the file with a place in the type, even if they do not fit.
 #[derive(Debug)]
@@ -32,6 +32,17 @@ pub(crate) fn compare_like(
     metadata: MetadataSource<'_>,
     value: Option<&dyn Tensors>,
 ) -> Comparison {
+    let mut findings = find(schema, index, metadata, value);
+    let (taken, loaded) = (std::mem::take(&mut findings.taken), findings.loaded.clone());
+    Comparison { report: findings.report(index.len()), taken, loaded }
+}
+
+/// Returns the tensors at fields with the attribute `dequantize`, each with the dtype to decode it to.
+pub(super) fn compare_dequantized(schema: &Schema, index: &Index) -> Vec<(usize, Dtype)> {
+    find(schema, index, MetadataSource::Unknown, None).dequantized
+}
+
+fn find(schema: &Schema, index: &Index, metadata: MetadataSource<'_>, value: Option<&dyn Tensors>) -> Box<Findings> {
     let reader = Reader::with_index(ReaderStorage::Slice(Slice::new(&[])), Cow::Borrowed(index), Limits::default());
     let mut deserializer = Finder::over(reader, "", metadata);
     let mut findings = Findings::new(index.len());
@@ -46,8 +57,7 @@ pub(crate) fn compare_like(
         Ok(()) => findings.end_like(),
         Err(error) => findings.refuse(&error),
     }
-    let (taken, loaded) = (std::mem::take(&mut findings.taken), findings.loaded.clone());
-    Comparison { report: findings.report(index.len()), taken, loaded }
+    findings
 }
 
 impl Finder<'_> {

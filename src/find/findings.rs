@@ -11,7 +11,7 @@ use crate::error::{
     UnexpectedTensor,
 };
 use crate::model::{TensorRecord, TensorSink, TensorSpec};
-use crate::tensor::{TensorInfo, sorted};
+use crate::tensor::{Dtype, TensorInfo, sorted};
 
 /// All findings of a comparison, with keys to sort them.
 #[derive(Default)]
@@ -38,6 +38,8 @@ pub(super) struct Findings {
     /// The matching tensors, in the order of reading.
     pub(super) loaded: Vec<usize>,
     loaded_bytes: u64,
+    /// The tensors at fields with the attribute `dequantize`, each with the dtype to decode it to.
+    pub(super) dequantized: Vec<(usize, Dtype)>,
 }
 
 /// The tensors of a value to compare a file with.
@@ -118,8 +120,11 @@ impl Findings {
         are_codes: &mut dyn FnMut(usize) -> bool,
     ) {
         let mut checked = spec.check(info);
-        // What a cast would have to take for a number.
-        if let Some(expected) = spec.casts(info).filter(|_| are_codes(at)) {
+        if spec.is_dequantized() {
+            self.dequantized.push((at, spec.decoded_dtype()));
+        }
+        if spec.needs_numbers(info) && are_codes(at) {
+            let expected = spec.casts(info).unwrap_or_else(|| spec.decoded_dtype());
             return self.misfits.push((at, Kind::Codes, Misfit::new(label, info.clone(), expected.to_string())));
         }
         if let Some(like) = &mut self.like {

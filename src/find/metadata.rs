@@ -5,6 +5,7 @@ use indexmap::IndexMap;
 use super::{At, Finder};
 use crate::error::{Error, ErrorKind, Result, Short};
 use crate::model::{EachPart, MetadataKind, MetadataValue, Node, StructDef};
+use crate::quant::Quantized;
 use crate::read::ReadMetadata;
 
 /// A file with metadata.
@@ -12,8 +13,8 @@ pub(crate) trait HasMetadata {
     /// Reads the entries.
     fn entries(&self) -> Result<IndexMap<String, String>>;
 
-    /// Checks that the tensor at a position holds numbers, not codes.
-    fn check_numbers(&self, at: usize) -> Result<()>;
+    /// Returns the quantized weights.
+    fn quantized(&self) -> Result<&Quantized>;
 }
 
 /// The metadata of the file, read on first use.
@@ -23,34 +24,39 @@ pub(crate) enum MetadataSource<'de> {
     Unknown,
     /// From the index, or else from the format's function. A stream has it only in the index.
     Unread(Option<ReadMetadata>),
-    /// Read by an open file.
-    OfFile(&'de dyn HasMetadata),
+    /// Read by an open file, which has the entries from then on.
+    OfFile(&'de dyn HasMetadata, Option<Box<IndexMap<String, String>>>),
     Read(Box<IndexMap<String, String>>),
+}
+
+impl MetadataSource<'_> {
+    /// Returns the entries, if they were read.
+    fn entries(&self) -> Option<&IndexMap<String, String>> {
+        match self {
+            Self::Read(entries) | Self::OfFile(_, Some(entries)) => Some(entries),
+            Self::Unknown | Self::Unread(_) | Self::OfFile(_, None) => None,
+        }
+    }
 }
 
 impl<'de> Finder<'de> {
     /// Returns the entries, after reading them the first time.
     pub(super) fn metadata_entries(&mut self) -> Result<&IndexMap<String, String>> {
-        let read = match &self.metadata {
-            MetadataSource::Read(_) => None,
-            MetadataSource::Unknown => Some(IndexMap::new()),
-            MetadataSource::Unread(read) => Some(self.reader.metadata_entries(*read)?),
-            MetadataSource::OfFile(file) => Some(file.entries()?),
-        };
-        if let Some(read) = read {
-            self.metadata = MetadataSource::Read(Box::new(read));
+        match &mut self.metadata {
+            MetadataSource::Read(_) | MetadataSource::OfFile(_, Some(_)) => {}
+            MetadataSource::OfFile(file, entries) => *entries = Some(Box::new(file.entries()?)),
+            MetadataSource::Unknown => self.metadata = MetadataSource::Read(Box::default()),
+            MetadataSource::Unread(read) => {
+                self.metadata = MetadataSource::Read(Box::new(self.reader.metadata_entries(*read)?));
+            }
         }
-        match &self.metadata {
-            MetadataSource::Read(entries) => Ok(entries),
-            _ => unreachable!("they were just read"),
-        }
+        Ok(self.metadata.entries().expect("they were just read"))
     }
 
     /// Returns whether there is an entry with this place as its key.
     pub(super) fn has_entry_here(&mut self) -> Result<bool> {
         self.metadata_entries()?;
-        let MetadataSource::Read(entries) = &self.metadata else { return Ok(false) };
-        Ok(entries.contains_key(self.path.name()))
+        Ok(self.metadata.entries().is_some_and(|entries| entries.contains_key(self.path.name())))
     }
 
     /// Returns whether the file has any metadata entry declared by a type, at a field `name` here, or at this place if

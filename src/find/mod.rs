@@ -28,6 +28,7 @@ mod small;
 use std::borrow::Cow;
 use std::fmt;
 
+pub(crate) use codes::asked_weights;
 pub(crate) use compare::{Comparison, compare, compare_like};
 pub use deserializer::Deserializer;
 pub(crate) use fields::{FieldKey, Fields, FieldsWalk, RequiredField};
@@ -217,6 +218,9 @@ impl<'de> Finder<'de> {
     /// Checks that no tensors are left.
     fn end(&mut self) -> Result<()> {
         self.reader.drain()?;
+        if let Some(root) = self.root.filter(|root| root.dequantizes()) {
+            self.codes.check_decoded(&Schema::new(root), self.reader.index(), &self.metadata)?;
+        }
         let Some(left) = self.reader.peek()? else {
             self.reader.end_count()?;
             return self.check_any_fits();
@@ -258,9 +262,10 @@ impl<'de> Finder<'de> {
         if self.reader.drain_headers().is_err() {
             return error;
         }
-        let Ok(metadata) = self.metadata_entries().cloned() else { return error };
-        let metadata = MetadataSource::Read(Box::new(metadata));
-        let report = compare(&Schema::new(root), self.reader.index(), metadata).report;
+        if self.metadata_entries().is_err() {
+            return error;
+        }
+        let report = compare(&Schema::new(root), self.reader.index(), self.metadata.clone()).report;
         // Reading refused the file as a whole too, and its error has the right kind.
         let is_refused_only = report.refused.is_some() && report.count() == 1;
         if report.is_ok() || is_refused_only { error } else { ErrorKind::Load(Box::new(report)).into() }
@@ -423,20 +428,19 @@ impl<'de> Finder<'de> {
     /// Reads a tensor after its header was compared with `spec`, and checks it.
     #[inline(never)]
     fn read(&mut self, at: usize, spec: &TensorSpec) -> Result<Loaded<'de>> {
-        let info = self.reader.info(at);
-        spec.check(info)?;
-        if spec.casts(info).is_some() {
+        if spec.needs_numbers(self.reader.info(at)) {
             self.check_numbers(at)?;
         }
         let info = self.reader.info(at);
+        spec.check(info)?;
         let copies = spec.copies(info);
         let payload = self.reader.payload(at, copies)?;
         Loaded::new(self.reader.info(at).clone(), payload)
     }
 
-    /// Checks that a tensor about to be cast holds numbers.
+    /// Checks that a tensor about to be cast or decoded holds numbers.
     fn check_numbers(&mut self, at: usize) -> Result<()> {
-        self.codes.of(self.reader.index(), &self.metadata, at)
+        self.codes.check_numbers(self.reader.index(), &self.metadata, at)
     }
 
     /// The error if a value asks for one more tensor by position.
@@ -469,7 +473,7 @@ impl<'de> Finder<'de> {
             findings.take(at);
             let (reader, metadata, codes) = (&self.reader, &self.metadata, &mut self.codes);
             findings.checked(at, self.path.name(), reader.index().label(at), &info, spec, &mut |at| {
-                codes.of(reader.index(), metadata, at).is_err()
+                codes.check_numbers(reader.index(), metadata, at).is_err()
             });
         }
         Ok(Loaded::without_payload(info))

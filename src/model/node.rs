@@ -2,6 +2,8 @@
 
 use std::any::TypeId;
 
+use smallvec::SmallVec;
+
 use super::path::{Path, first_segment, list_key};
 use super::{FieldAttrs, TensorSpec, TryMetadata};
 
@@ -268,6 +270,30 @@ impl Node {
                 let requires = def.fields.iter().any(|field| !field.optional && (field.node)().requires_parts(structs));
                 structs.pop();
                 requires
+            }
+        }
+    }
+
+    /// Returns whether a field of the type has the attribute `dequantize`.
+    pub(crate) fn dequantizes(self) -> bool {
+        // Most types are asked while they load, so nothing is allocated.
+        self.any_dequantizes(&mut SmallVec::new())
+    }
+
+    /// `structs` were asked before.
+    fn any_dequantizes(self, structs: &mut SmallVec<[TypeId; 8]>) -> bool {
+        match self {
+            Self::Tensor(_) | Self::Metadata(_) => false,
+            Self::Newtype(node, attrs) => attrs.dequantize || node().any_dequantizes(structs),
+            Self::Option(node) | Self::List(node) | Self::Array(node, _) | Self::Map(node) => {
+                node().any_dequantizes(structs)
+            }
+            Self::Tuple(parts) => parts.iter().any(|part| part().any_dequantizes(structs)),
+            Self::Struct(def) if structs.contains(&(def.id)()) => false,
+            Self::Struct(def) => {
+                structs.push((def.id)());
+                let mut fields = def.fields.iter();
+                fields.any(|field| field.attrs.dequantize || (field.node)().any_dequantizes(structs))
             }
         }
     }

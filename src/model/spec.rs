@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::ErrorKind;
 use crate::tensor::{Dtype, Layout, TensorInfo};
 
-/// Field attributes that change how an array is read or written: `cast`, `transpose`, `shape` and `tied`.
+/// Field attributes that change how an array is read or written: `cast`, `dequantize`, `transpose`, `shape` and `tied`.
 ///
 /// ```
 /// use tensorfile::model::{FieldAttrs, TensorSpec};
@@ -20,6 +20,8 @@ use crate::tensor::{Dtype, Layout, TensorInfo};
 pub struct FieldAttrs {
     /// Read any numeric dtype by casting its elements.
     pub cast: bool,
+    /// Decode a quantized weight.
+    pub dequantize: bool,
     /// The file holds the array with its dims reversed.
     pub transpose: bool,
     /// The dims of the field, as far as they are known.
@@ -30,14 +32,14 @@ pub struct FieldAttrs {
 
 impl FieldAttrs {
     /// No attributes.
-    pub const NONE: Self = Self { cast: false, transpose: false, shape: None, tied: None };
+    pub const NONE: Self = Self { cast: false, dequantize: false, transpose: false, shape: None, tied: None };
 }
 
-/// An array, or an `Option`, list or pointer of arrays: types accepted by the field attributes `cast`, `transpose` and
-/// `shape`.
+/// An array, or an `Option`, list or pointer of arrays: types accepted by the field attributes `cast`, `dequantize`,
+/// `transpose` and `shape`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an array",
-    label = "`cast`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"
+    label = "`cast`, `dequantize`, `transpose` and `shape` need an array, or an `Option` or `Vec` of arrays"
 )]
 pub trait ArrayField {}
 
@@ -226,11 +228,28 @@ impl TensorSpec {
         self.dtype.filter(|dtype| info.dtype != *dtype && info.can_cast_to(*dtype))
     }
 
-    /// As [`passes`](Self::passes), but not if the tensor would be cast: whether it holds numbers depends on the others.
+    /// Returns whether the elements are taken for numbers though they may be codes: they are cast, or the field asks for a
+    /// weight.
+    pub(crate) fn needs_numbers(&self, info: &TensorInfo) -> bool {
+        let is_float = matches!(info.dtype, Dtype::F16 | Dtype::Bf16 | Dtype::F32 | Dtype::F64);
+        self.casts(info).is_some() || self.attrs.dequantize && !is_float
+    }
+
+    /// Returns whether the field has the attribute `dequantize`.
+    pub(crate) fn is_dequantized(&self) -> bool {
+        self.attrs.dequantize
+    }
+
+    /// Returns the dtype to decode a weight to: that of the field, if there is a decoder for it.
+    pub(crate) fn decoded_dtype(&self) -> Dtype {
+        self.dtype.filter(|dtype| matches!(dtype, Dtype::Bf16 | Dtype::F16)).unwrap_or(Dtype::F32)
+    }
+
+    /// As [`passes`](Self::passes), but not if the tensor needs to hold numbers: whether it does depends on the others.
     #[inline]
     pub(crate) fn passes_as_stored(&self, info: &TensorInfo) -> bool {
         matches!(info.layout, Layout::RowMajor) && self.takes_plain(info)
-            || self.casts(info).is_none() && self.check(info).is_ok()
+            || !self.needs_numbers(info) && self.check(info).is_ok()
     }
 
     /// Returns whether [`check`](Self::check) passes a tensor. Most are dense and in row-major order.
@@ -240,13 +259,15 @@ impl TensorSpec {
     }
 
     /// Returns whether [`check`](Self::check) passes a dense row-major tensor of the required dtype. A tensor to be
-    /// cast may pass too.
+    /// cast may pass too, but none of a field that is dequantized.
     // Inlined into the check of each tensor that is read in one step.
     #[inline(always)]
     pub(crate) fn takes_plain(&self, info: &TensorInfo) -> bool {
         match self.layout {
-            LayoutSpec::Any => true,
-            LayoutSpec::Dense => self.dtype == Some(info.dtype) && self.misfit(info).is_none(),
+            LayoutSpec::Any => !self.attrs.dequantize,
+            LayoutSpec::Dense => {
+                self.dtype == Some(info.dtype) && !self.attrs.dequantize && self.misfit(info).is_none()
+            }
             LayoutSpec::Coo | LayoutSpec::Blob => false,
         }
     }

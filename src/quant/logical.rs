@@ -32,6 +32,8 @@ use crate::tensor::{Dtype, Shape};
 pub struct Quantized {
     pub(super) tensors: Vec<LogicalTensor>,
     pub(super) unknown: Vec<UnknownCodes>,
+    /// The weights that the file decodes.
+    decoded: Vec<LogicalTensor>,
     /// The place of each tensor that is not plain, by its position in the file.
     pub(super) places: HashMap<usize, PartPlace>,
 }
@@ -41,6 +43,8 @@ pub struct Quantized {
 pub(super) enum PartPlace {
     Part(usize, Role),
     Unknown(usize),
+    #[cfg(feature = "quant")]
+    Decoded(usize),
 }
 
 /// What a tensor of a file is.
@@ -53,10 +57,13 @@ pub enum Verdict<'q> {
     Part(&'q LogicalTensor, Role),
     /// It looks like a part of one, but does not fit.
     Unknown(&'q UnknownCodes),
+    /// It is a quantized weight, which this file decodes. Its parts have the positions that they have without
+    /// decoding.
+    Decoded(&'q LogicalTensor),
 }
 
 impl Quantized {
-    /// Returns the weights, in the order of their codes in the file.
+    /// Returns the weights that are stored as codes, in the order of their codes in the file.
     #[must_use]
     pub fn tensors(&self) -> &[LogicalTensor] {
         &self.tensors
@@ -68,20 +75,34 @@ impl Quantized {
         &self.unknown
     }
 
-    /// Returns whether all tensors are plain.
+    /// Returns whether no tensor is codes, or belongs to them.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.tensors.is_empty() && self.unknown.is_empty()
     }
 
-    /// Returns what is left if tensors get new positions, and weights are decoded of which a part has none.
+    /// Returns the same for a file in which tensors have new positions, and some weights are decoded, at the positions of
+    /// their codes.
     #[cfg(feature = "quant")]
-    pub(crate) fn moved(&self, to: &dyn Fn(usize) -> Option<usize>) -> Self {
+    pub(crate) fn with_decoded(
+        &self,
+        to: &dyn Fn(usize) -> Option<usize>,
+        is_decoded: &dyn Fn(&LogicalTensor) -> bool,
+    ) -> Self {
         let moved = |parts: &[Part]| -> Option<Vec<Part>> {
             parts.iter().map(|part| Some(Part { position: to(part.position)?, ..part.clone() })).collect()
         };
         let mut left = Self::default();
-        for tensor in &self.tensors {
+        for (place, from) in &self.places {
+            let (tensor, at) = match from {
+                PartPlace::Decoded(i) => (&self.decoded[*i], to(*place)),
+                PartPlace::Part(i, Role::Codes) if is_decoded(&self.tensors[*i]) => (&self.tensors[*i], to(*place)),
+                _ => continue,
+            };
+            left.places.extend(at.map(|at| (at, PartPlace::Decoded(left.decoded.len()))));
+            left.decoded.push(tensor.clone());
+        }
+        for tensor in self.tensors.iter().filter(|tensor| !is_decoded(tensor)) {
             if let Some(parts) = moved(&tensor.parts) {
                 let i = left.tensors.len();
                 left.places.extend(parts.iter().map(|part| (part.position, PartPlace::Part(i, part.role))));
@@ -114,7 +135,7 @@ impl Quantized {
     pub(crate) fn refusal(&self, position: usize) -> Option<ErrorKind> {
         let own = |parts: &[Part]| parts.iter().find(|part| part.position == position).map(|part| part.name.clone());
         let (name, what) = match self.verdict(position) {
-            Verdict::Plain => return None,
+            Verdict::Plain | Verdict::Decoded(_) => return None,
             Verdict::Part(tensor, Role::Codes) => (own(&tensor.parts), tensor.holds_codes()),
             Verdict::Part(tensor, role) => (
                 own(&tensor.parts),
@@ -133,6 +154,8 @@ impl Quantized {
             None => Verdict::Plain,
             Some(PartPlace::Part(i, role)) => Verdict::Part(&self.tensors[*i], *role),
             Some(PartPlace::Unknown(i)) => Verdict::Unknown(&self.unknown[*i]),
+            #[cfg(feature = "quant")]
+            Some(PartPlace::Decoded(i)) => Verdict::Decoded(&self.decoded[*i]),
         }
     }
 }

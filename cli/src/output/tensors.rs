@@ -106,7 +106,7 @@ pub fn verdict(tensor: FileTensor<'_>) -> Verdict<'_> {
 /// own.
 pub fn are_codes(verdict: Verdict<'_>) -> bool {
     match verdict {
-        Verdict::Plain => false,
+        Verdict::Plain | Verdict::Decoded(_) => false,
         Verdict::Part(weight, role) => !(weight.scheme() == Scheme::Ggml && role == Role::Codes),
         _ => true,
     }

@@ -33,6 +33,8 @@ fn weights_are_shown_and_their_codes_marked() {
         "diff model model",
         "diff model model --rename model.layers.0.mlp.down_proj.weight=x",
         "codegen model --cast f32",
+        "codegen model --dequantize",
+        "codegen model --dequantize --cast bf16 --views",
         "verify --strict model",
     ]));
 }

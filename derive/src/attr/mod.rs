@@ -17,6 +17,7 @@ pub(crate) struct Container {
     pub(crate) prefix: Option<Given<LitStr>>,
     pub(crate) allow_unknown: Option<Given>,
     pub(crate) cast: Option<Given>,
+    pub(crate) dequantize: Option<Given>,
     pub(crate) krate: Option<Given<Path>>,
     pub(crate) write_only: Option<Given>,
 }
@@ -30,6 +31,7 @@ pub(crate) struct Field {
     pub(crate) default: Option<Given<Fallback>>,
     pub(crate) flatten: Option<Given>,
     pub(crate) cast: Option<Given>,
+    pub(crate) dequantize: Option<Given>,
     pub(crate) shape: Option<Given<Vec<Dim>>>,
     pub(crate) transpose: Option<Given>,
     pub(crate) tied: Option<Given<LitStr>>,
@@ -53,9 +55,9 @@ pub(crate) enum Fallback {
 /// A dim of `shape`: a number, or `None` for `_`.
 pub(crate) type Dim = Option<Expr>;
 
-const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "cast", "crate", "write_only"];
+const CONTAINER: &[&str] = &["rename_all", "prefix", "allow_unknown", "cast", "dequantize", "crate", "write_only"];
 const FIELD: &[&str] =
-    &["rename", "alias", "skip", "default", "flatten", "cast", "shape", "transpose", "tied", "metadata"];
+    &["rename", "alias", "skip", "default", "flatten", "cast", "dequantize", "shape", "transpose", "tied", "metadata"];
 
 impl Container {
     pub(crate) fn parse(cx: &mut Ctxt, attributes: &[Attribute]) -> Self {
@@ -65,6 +67,7 @@ impl Container {
             "prefix" => once(&mut given.prefix, item, Item::string),
             "allow_unknown" => once(&mut given.allow_unknown, item, Item::flag),
             "cast" => once(&mut given.cast, item, Item::flag),
+            "dequantize" => once(&mut given.dequantize, item, Item::flag),
             "crate" => once(&mut given.krate, item, Item::path),
             "write_only" => once(&mut given.write_only, item, Item::flag),
             _ if FIELD.contains(&key) => {
@@ -86,6 +89,7 @@ impl Field {
             "default" => once(&mut given.default, item, Item::fallback),
             "flatten" => once(&mut given.flatten, item, Item::flag),
             "cast" => once(&mut given.cast, item, Item::flag),
+            "dequantize" => once(&mut given.dequantize, item, Item::flag),
             "shape" => once(&mut given.shape, item, Item::dims),
             "transpose" => once(&mut given.transpose, item, Item::flag),
             "tied" => once(&mut given.tied, item, Item::string),

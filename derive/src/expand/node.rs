@@ -190,10 +190,10 @@ fn field_def(env: &Env, field: &Field<'_>, name: &str) -> TokenStream {
 /// Returns the attributes of a field for `FieldAttrs`, if there are any.
 pub(super) fn field_attrs(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
     let private = &env.private;
-    if !field.has_array_attrs() && !field.cast && field.attrs.tied.is_none() {
+    if !field.has_array_attrs() && !field.cast && !field.dequantize && field.attrs.tied.is_none() {
         return None;
     }
-    let (cast, transpose) = (field.cast, field.attrs.transpose.is_some());
+    let (cast, dequantize, transpose) = (field.cast, field.dequantize, field.attrs.transpose.is_some());
     let (some, none) = (quote!(::core::option::Option::Some), quote!(::core::option::Option::None));
     let shape = field.attrs.shape.as_ref().map_or(none.clone(), |shape| {
         let dims = shape.value.iter().map(|dim| match dim {
@@ -206,5 +206,13 @@ pub(super) fn field_attrs(env: &Env, field: &Field<'_>) -> Option<TokenStream> {
         let name = &tied.value;
         quote!(#some(#name))
     });
-    Some(quote!(#private::FieldAttrs { cast: #cast, transpose: #transpose, shape: #shape, tied: #tied }))
+    Some(quote! {
+        #private::FieldAttrs {
+            cast: #cast,
+            dequantize: #dequantize,
+            transpose: #transpose,
+            shape: #shape,
+            tied: #tied,
+        }
+    })
 }

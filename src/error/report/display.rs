@@ -35,7 +35,11 @@ impl Display for LoadReport {
         let is_castable = |misfit: &Misfit| misfit.expected.parse().is_ok_and(|dtype| misfit.found.can_cast_to(dtype));
         let cast = if self.wrong_dtype.iter().any(is_castable) { " (`#[tensor(cast)]` converts numbers)" } else { "" };
         misfits(f, &format!("wrong dtype{cast}"), &self.wrong_dtype)?;
-        misfits(f, "codes of quantized weights, which `#[tensor(cast)]` does not decode", &self.codes)?;
+        misfits(
+            f,
+            "codes of quantized weights, which `#[tensor(dequantize)]` decodes from an open `File`",
+            &self.codes,
+        )?;
         misfits(f, "wrong shape", &self.wrong_shape)?;
         misfits(f, "wrong layout", &self.wrong_layout)?;
         let gaps: Vec<_> = self.gaps.iter().map(gap).collect();

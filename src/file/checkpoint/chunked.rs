@@ -3,6 +3,7 @@
 use std::num::NonZeroU8;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, PAYLOADS, Result};
 use crate::fetch::{Chunks, TensorChunk, check_tiling};
@@ -32,10 +33,10 @@ pub(super) struct ChunkedIndex {
 }
 
 impl ChunkedIndex {
-    pub(super) fn new(mut parts: Vec<FileStorage>) -> Result<Self> {
+    pub(super) fn new(mut parts: Vec<Arc<FileStorage>>) -> Result<Self> {
         if parts.is_empty() {
             // A folder with only empty tensors has no files.
-            parts.push(FileStorage::Memory(Box::new([])));
+            parts.push(Arc::new(FileStorage::Memory(Box::new([]))));
         }
         let joined = JoinedFiles::new(parts).ok_or_else(too_long)?;
         Ok(Self { joined, index: Index::default() })

@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::chunked::{ChunkedIndex, StoredChunk, malformed};
 use super::directory::{METADATA, PICKLE};
@@ -92,7 +93,7 @@ impl OpenOptions {
             entries.extend(run);
             contents.warnings.extend(warnings);
         })?;
-        let mut index = ChunkedIndex::new(files)?;
+        let mut index = ChunkedIndex::new(files.into_iter().map(Arc::new).collect())?;
         // Names joined by dots may be equal, as in a file of `torch.save`.
         index.let_names_repeat();
         let mut archives = Vec::new();

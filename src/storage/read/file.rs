@@ -30,8 +30,6 @@ pub enum FileStorage {
     Headers(Headers),
     /// Several files as one.
     Joined(JoinedFiles),
-    /// Bytes shared with other files.
-    Shared(Arc<FileStorage>),
     /// Bytes put together from the other parts of a joined file.
     Gathered(Box<dyn GatherBytes>),
 }
@@ -40,7 +38,7 @@ pub enum FileStorage {
 /// also at the start of the next. Gathered bytes come after the files.
 #[derive(Debug)]
 pub struct JoinedFiles {
-    parts: Vec<FileStorage>,
+    parts: Vec<Arc<FileStorage>>,
     /// The offset of each part.
     starts: Vec<u64>,
     /// The number of parts that are files, and their total length.
@@ -53,8 +51,8 @@ pub struct JoinedFiles {
 
 impl JoinedFiles {
     /// Joins one or more files. Returns `None` if they are too long together.
-    pub(crate) fn new(parts: Vec<FileStorage>) -> Option<Self> {
-        let (files, len) = (parts.len(), parts.iter().map(FileStorage::len).fold(0, u64::saturating_add));
+    pub(crate) fn new(parts: Vec<Arc<FileStorage>>) -> Option<Self> {
+        let (files, len) = (parts.len(), parts.iter().map(|part| part.len()).fold(0, u64::saturating_add));
         let mut joined = Self {
             parts: Vec::with_capacity(files),
             starts: Vec::with_capacity(files),
@@ -69,12 +67,20 @@ impl JoinedFiles {
         Some(joined)
     }
 
-    /// Adds gathered bytes, and returns their offset. `None` if there are too many.
-    pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
-        self.push(FileStorage::Gathered(gather))
+    /// Joins the same files, without copying them. More bytes can be gathered from them.
+    #[cfg(feature = "quant")]
+    pub(crate) fn share(&self) -> Self {
+        let Self { parts, starts, files, len, end, .. } = self;
+        let (parts, starts) = (parts.clone(), starts.clone());
+        Self { parts, starts, files: *files, len: *len, end: *end, chunk: Mutex::default() }
     }
 
-    fn push(&mut self, part: FileStorage) -> Option<u64> {
+    /// Adds gathered bytes, and returns their offset. `None` if there are too many.
+    pub(crate) fn gather(&mut self, gather: Box<dyn GatherBytes>) -> Option<u64> {
+        self.push(Arc::new(FileStorage::Gathered(gather)))
+    }
+
+    fn push(&mut self, part: Arc<FileStorage>) -> Option<u64> {
         let start = self.end;
         self.end = start.checked_add(part.len())?.checked_add(1)?;
         self.parts.push(part);
@@ -83,7 +89,7 @@ impl JoinedFiles {
     }
 
     /// Returns the files.
-    pub(crate) fn parts(&self) -> &[FileStorage] {
+    pub(crate) fn parts(&self) -> &[Arc<FileStorage>] {
         &self.parts[..self.files]
     }
 
@@ -220,7 +226,6 @@ impl FileStorage {
             Self::Headers(headers) => headers.file_len(),
             Self::Joined(joined) => joined.len,
             Self::Gathered(gather) => gather.bytes(),
-            Self::Shared(shared) => shared.len(),
         }
     }
 
@@ -228,7 +233,6 @@ impl FileStorage {
     pub(super) fn end(&self) -> u64 {
         match self {
             Self::Joined(joined) => joined.end,
-            Self::Shared(shared) => shared.end(),
             _ => self.len(),
         }
     }
@@ -246,8 +250,7 @@ impl FileStorage {
     pub(crate) fn may_change(&self) -> bool {
         match self {
             Self::Mapped(_) => true,
-            Self::Joined(joined) => joined.parts.iter().any(Self::may_change),
-            Self::Shared(shared) => shared.may_change(),
+            Self::Joined(joined) => joined.parts.iter().any(|part| part.may_change()),
             _ => false,
         }
     }
@@ -268,7 +271,6 @@ impl FileStorage {
                 let (index, start) = joined.part(offset);
                 (&joined.parts[index], offset - start)
             }
-            Self::Shared(shared) => shared.file(offset),
             _ => (self, offset),
         }
     }
@@ -323,10 +325,9 @@ impl FileStorage {
     pub(crate) fn identity(&self) -> Option<String> {
         match self {
             Self::Joined(joined) => {
-                let parts: Option<Vec<String>> = joined.parts().iter().map(Self::identity).collect();
+                let parts: Option<Vec<String>> = joined.parts().iter().map(|part| part.identity()).collect();
                 Some(parts?.join("\n"))
             }
-            Self::Shared(shared) => shared.identity(),
             _ => self.source()?.identity().map(Into::into),
         }
     }
@@ -334,8 +335,7 @@ impl FileStorage {
     /// Returns whether bytes pass in order.
     pub(crate) fn is_sequential(&self) -> bool {
         match self {
-            Self::Joined(joined) => joined.parts().iter().any(Self::is_sequential),
-            Self::Shared(shared) => shared.is_sequential(),
+            Self::Joined(joined) => joined.parts().iter().any(|part| part.is_sequential()),
             _ => self.source().is_some_and(ReadRanges::is_sequential),
         }
     }
@@ -347,10 +347,7 @@ impl FileStorage {
 
     /// Returns the source of a file, if it takes requests.
     pub(super) fn slow_source(&self) -> Option<&dyn ReadRanges> {
-        match self {
-            Self::Shared(shared) => shared.slow_source(),
-            _ => self.source().filter(|source| source.cost() == ReadCost::Request),
-        }
+        self.source().filter(|source| source.cost() == ReadCost::Request)
     }
 
     /// Returns the bytes from `offset` to the end of its file, if they are in memory.
@@ -470,7 +467,7 @@ impl FileStorage {
     /// Hints how a file will be read.
     pub(crate) fn will_be_read(&self, access: AccessPattern) {
         // Readers of other parts of the same file on disk have patterns of their own.
-        if let Some(source) = self.source().or_else(|| self.slow_source()) {
+        if let Some(source) = self.source() {
             source.will_be_read(access);
         }
     }

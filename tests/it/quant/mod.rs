@@ -7,6 +7,7 @@ mod recognition;
 mod refusals;
 #[cfg(all(feature = "http", feature = "quant"))]
 mod remote;
+mod typed;
 
 use std::collections::BTreeMap;
 use std::fs;

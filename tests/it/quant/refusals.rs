@@ -99,7 +99,7 @@ fn the_attribute_cast_refuses_codes() {
     let file = tensorfile::safetensors::to_vec(&codes()).unwrap();
     let opened = tensorfile::File::from_bytes(file.clone()).unwrap();
     let expected = "1 tensor of codes; 1 of 2 tensors fit\n\
-        codes of quantized weights, which `#[tensor(cast)]` does not decode:\n  \
+        codes of quantized weights, which `#[tensor(dequantize)]` decodes from an open `File`:\n  \
         `weight`  f8_e4m3fn[2, 2], but expected f32";
     assert_eq!(opened.report::<Casting>().to_string(), expected);
     assert!(opened.load::<Casting>().err().unwrap().to_string().contains(expected));
@@ -108,7 +108,7 @@ fn the_attribute_cast_refuses_codes() {
     assert!(codes().load::<Casting>().err().unwrap().to_string().contains(expected));
     // The advice of a field without the attribute does not lead there.
     let error = opened.load::<Plain>().unwrap_err().to_string();
-    assert!(error.contains("does not decode") && !error.contains("converts numbers"), "{error}");
+    assert!(error.contains("which `#[tensor(dequantize)]` decodes") && !error.contains("converts numbers"), "{error}");
 }
 
 #[test]

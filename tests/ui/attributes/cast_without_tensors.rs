@@ -1,7 +1,7 @@
 use tensorfile::TensorFile;
 
 #[derive(TensorFile)]
-#[tensor(cast)]
+#[tensor(cast, dequantize)]
 struct Settings {
     #[tensor(skip)]
     name: String,

@@ -189,6 +189,7 @@ impl Owned {
                 () if tensor.is_compressed() => "compressed",
                 () if tensor.is_big_endian() => "big-endian",
                 () if tensor.is_encoded() => "encoded",
+                () if matches!(verdict(tensor), tensorfile::quant::Verdict::Decoded(_)) => "stored as codes",
                 () if !is_aligned(&tensor) => "not aligned",
                 () => continue,
             };

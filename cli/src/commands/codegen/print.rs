@@ -115,6 +115,9 @@ impl StructPrinter<'_> {
         if field.leaf.as_ref().is_some_and(|leaf| leaf.is_cast) {
             attributes.push("cast".to_owned());
         }
+        if field.leaf.as_ref().is_some_and(|leaf| leaf.decoded.is_some()) {
+            attributes.push("dequantize".to_owned());
+        }
         if let Some(shape) = field.leaf.as_ref().filter(|_| self.style.shapes).and_then(attribute) {
             attributes.push(shape);
         }

@@ -94,6 +94,8 @@ pub struct Leaf {
     pub dtype: Option<Dtype>,
     /// What the tensor is of a quantized weight. Codes are never cast.
     pub scheme: Option<(Scheme, Role)>,
+    /// The scheme of a quantized weight that is decoded.
+    pub decoded: Option<Scheme>,
 }
 
 /// The kind of a tensor. With the rank, it determines the type of a field.
@@ -115,6 +117,10 @@ impl Leaf {
             Verdict::Part(weight, role) if are_codes(verdict) => Some((weight.scheme(), role)),
             _ => None,
         };
+        let decoded = match verdict {
+            Verdict::Decoded(weight) => Some(weight.scheme()),
+            _ => None,
+        };
         let cast = cast.filter(|_| !are_codes(verdict));
         let kind = match info.layout {
             Layout::RowMajor | Layout::DimOrder(_) => Kind::Dense(info.dtype),
@@ -126,7 +132,7 @@ impl Leaf {
         let cast = cast.filter(|to| matches!(kind, Kind::Dense(from) if from.is_float() && can_cast(from, *to)));
         let dims = Some(info.shape.iter().copied().map(Some).collect());
         let (kind, is_cast) = (cast.map_or(kind, Kind::Dense), cast.is_some());
-        Self { kind, dims, is_cast, dtype: Some(info.dtype), scheme }
+        Self { kind, dims, is_cast, dtype: Some(info.dtype), scheme, decoded }
     }
 
     /// Keeps only the common properties.
@@ -135,6 +141,8 @@ impl Leaf {
             self.kind = Kind::Any;
         }
         self.scheme = self.scheme.filter(|scheme| Some(*scheme) == other.scheme);
+        // The attribute leaves plain tensors as they are.
+        self.decoded = self.decoded.or(other.decoded);
         self.is_cast = (self.is_cast || other.is_cast) && self.kind != Kind::Any;
         self.dtype = self.dtype.filter(|dtype| Some(*dtype) == other.dtype);
         self.dims = match (self.dims.take(), &other.dims) {
@@ -166,6 +174,9 @@ impl fmt::Display for Leaf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shape = self.shape();
         match self.kind {
+            Kind::Dense(dtype) if let Some(scheme) = self.decoded => {
+                write!(f, "`{dtype}{shape}`, decoded from {scheme}")
+            }
             Kind::Dense(to) if self.is_cast => match self.dtype {
                 Some(from) if from == to => write!(f, "`{from}{shape}`, or another float"),
                 Some(from) => write!(f, "`{from}{shape}`, cast"),

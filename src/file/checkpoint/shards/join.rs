@@ -1,6 +1,7 @@
 //! Joins several files of one model.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::index::malformed;
 use crate::error::{Result, Warning, WarningKind};
@@ -44,7 +45,7 @@ pub(super) fn join_files(
 }
 
 /// Merges the metadata of the index and of all shards. The first value of a key counts.
-pub(in crate::file) fn metadata(file: &File, parts: &[FileStorage]) -> Result<FileMetadata> {
+pub(in crate::file) fn metadata(file: &File, parts: &[Arc<FileStorage>]) -> Result<FileMetadata> {
     let mut metadata = file.shards.metadata.clone();
     for ((part, path), known) in parts.iter().zip(file.shards()).zip(&file.shards.own) {
         let own = file.metadata_in(part, known.as_ref()).map_err(|error| error.in_shard(path, 0))?;
