@@ -5,7 +5,7 @@
 use super::candidate::{Candidate, Known, said};
 use super::columns::{ColumnParts, group};
 use crate::quant::Scheme;
-use crate::quant::recipe::{ColumnsKind, Recipe};
+use crate::quant::recipe::{ColumnsKind, ColumnsRecipe, Recipe};
 use crate::tensor::{Dtype, TensorInfo};
 
 /// The codes in a word.
@@ -33,6 +33,6 @@ pub(super) fn known(tensors: &Candidate<'_>, codes: &TensorInfo, parts: &ColumnP
     if parts.zeros.dtype != Dtype::I32 || parts.zeros.shape.dims() != [groups, *words] {
         return Err(format!("`qzeros` is {}, but expected i32[{groups}, {words}]", parts.zeros));
     }
-    let recipe = Recipe::Columns { bits: 4, kind: ColumnsKind::Awq, group };
+    let recipe = Recipe::Columns(ColumnsRecipe { bits: 4, kind: ColumnsKind::Awq, group });
     Ok(Known::new(Scheme::Awq, format!("4 bits, groups of {group}"), &[columns, *rows], recipe))
 }

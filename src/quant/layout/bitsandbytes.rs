@@ -3,7 +3,7 @@
 //! Source: `functional.py` of bitsandbytes, `QuantState`.
 
 use super::candidate::{Candidate, Known, Recognized, said};
-use crate::quant::recipe::Recipe;
+use crate::quant::recipe::{CodebookRecipe, Recipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -47,8 +47,8 @@ fn state(tensors: &mut Candidate<'_>, scheme: Scheme) -> Recognized {
             Some(_) => format!("blocks of {}, nested", state.block),
             None => format!("blocks of {}", state.block),
         };
-        let recipe = Recipe::Codebook { block: state.block, nested: state.nested.map(|block| (block, state.offset)) };
-        Ok(Known::new(scheme, details, &state.shape, recipe))
+        let recipe = CodebookRecipe { block: state.block, nested: state.nested.map(|block| (block, state.offset)) };
+        Ok(Known::new(scheme, details, &state.shape, Recipe::Codebook(recipe)))
     });
     Recognized { name, known }
 }

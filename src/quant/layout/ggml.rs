@@ -3,7 +3,7 @@
 //! Source: `ggml-quants.c` and `llama-model.cpp` of llama.cpp.
 
 use super::candidate::{Candidate, Known, Recognized, module_of};
-use crate::quant::recipe::Recipe;
+use crate::quant::recipe::{GgmlRecipe, Recipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::Dtype;
 
@@ -19,7 +19,8 @@ pub(super) fn find(tensors: &mut Candidate<'_>) -> Option<Recognized> {
     let codes = tensors.take_own(Role::Codes);
     let shape = codes.shape.dims();
     // ggml makes blocks of `q8_1` of activations, and never decodes them.
-    let recipe = if codes.dtype == Dtype::Q8_1 { Recipe::Refused } else { Recipe::Ggml(codes.dtype) };
+    let is_decoded = codes.dtype != Dtype::Q8_1;
+    let recipe = if is_decoded { Recipe::Ggml(GgmlRecipe(codes.dtype)) } else { Recipe::Refused };
     let mut known = Ok(Known::new(Scheme::Ggml, codes.dtype.name(), shape, recipe));
     let scale = format!("{}scale", module_of(&name));
     if codes.dtype == Dtype::Nvfp4

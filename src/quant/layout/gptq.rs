@@ -5,7 +5,7 @@
 use super::awq;
 use super::candidate::{Candidate, FLOATS, Known, Recognized, said};
 use super::columns::{ColumnParts, group};
-use crate::quant::recipe::{ColumnsKind, Recipe};
+use crate::quant::recipe::{ColumnsKind, ColumnsRecipe, Recipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -104,6 +104,6 @@ fn known(
     }
     let details = format!("version {version}, {bits} bits, groups of {group}");
     let kind = ColumnsKind::Gptq { less_1: version == 1 };
-    let recipe = Recipe::Columns { bits: u32::try_from(bits).unwrap_or_default(), kind, group };
-    Ok(Known::new(Scheme::Gptq, details, &[*columns, rows], recipe))
+    let recipe = ColumnsRecipe { bits: u32::try_from(bits).unwrap_or_default(), kind, group };
+    Ok(Known::new(Scheme::Gptq, details, &[*columns, rows], Recipe::Columns(recipe)))
 }

@@ -4,7 +4,7 @@
 
 use super::candidate::{Candidate, Known, Recognized, module_of};
 use super::refused;
-use crate::quant::recipe::{Code, Recipe, ScaleCode};
+use crate::quant::recipe::{Code, Recipe, ScaleCode, ScaledRecipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -35,7 +35,8 @@ pub(super) fn scaled(
         // Weights with zero points are not decoded: compressed-tensors makes none.
         Recipe::Refused
     } else {
-        Recipe::Scaled { code: Code::I8, scale: ScaleCode::Float(scale.dtype), blocks: row_blocks(shape, scale) }
+        let (scale_code, blocks) = (ScaleCode::Float(scale.dtype), row_blocks(shape, scale));
+        Recipe::Scaled(ScaledRecipe { code: Code::I8, scale: scale_code, blocks })
     };
     Ok(Known::new(Scheme::Int8, details, shape, recipe))
 }
@@ -75,8 +76,8 @@ fn llm_int8(tensors: &mut Candidate<'_>, name: &str) -> Result<Known, String> {
     match (codes.dtype, shape, scale.dtype, scale.shape.dims()) {
         (Dtype::I8, [rows, _], Dtype::F32, [scales]) if rows == scales => {
             let (code, scale_code) = (Code::LlmInt8, ScaleCode::Float(Dtype::F32));
-            let recipe = Recipe::Scaled { code, scale: scale_code, blocks: row_blocks(shape, scale) };
-            Ok(Known::new(Scheme::LlmInt8, "a scale for each row", shape, recipe))
+            let recipe = ScaledRecipe { code, scale: scale_code, blocks: row_blocks(shape, scale) };
+            Ok(Known::new(Scheme::LlmInt8, "a scale for each row", shape, Recipe::Scaled(recipe)))
         }
         _ => Err(format!("`{name}` is {codes} and its `SCB` {scale}, but expected i8 and a f32 for each row")),
     }

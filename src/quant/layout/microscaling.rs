@@ -3,7 +3,7 @@
 //! Sources: OCP Microscaling Formats 1.0, `mxfp4.py` of transformers, `mxfp4/base.py` of compressed-tensors.
 
 use super::candidate::{Candidate, Known, Recognized, group_blocks, narrowed, widened};
-use crate::quant::recipe::{Code, Float4Order, Recipe, ScaleCode, Second};
+use crate::quant::recipe::{Code, Float4Order, Float4Recipe, Recipe, ScaleCode, ScaledRecipe, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -42,7 +42,7 @@ pub(super) fn blocks(tensors: &mut Candidate<'_>) -> Option<Recognized> {
 
 fn float4(is_transposed: bool) -> Recipe {
     let (order, second) = (Float4Order::LowFirst, Second::None);
-    Recipe::Float4 { order, group: 32, scale: ScaleCode::E8m0, second, in_tiles: false, is_transposed }
+    Recipe::Float4(Float4Recipe { order, group: 32, scale: ScaleCode::E8m0, second, in_tiles: false, is_transposed })
 }
 
 /// `weight_packed` and `weight_scale`, both u8.
@@ -71,8 +71,8 @@ pub(super) fn float8(codes: &TensorInfo, scale: &TensorInfo) -> Result<Known, St
     match narrowed(codes.shape.dims(), 32) {
         Some(groups) if groups == scale.shape.dims() => {
             let (code, shape) = (Code::Float8(codes.dtype), codes.shape.dims());
-            let recipe = Recipe::Scaled { code, scale: ScaleCode::E8m0, blocks: group_blocks(shape, 32) };
-            Ok(Known::new(Scheme::Mxfp8, "groups of 32", shape, recipe))
+            let recipe = ScaledRecipe { code, scale: ScaleCode::E8m0, blocks: group_blocks(shape, 32) };
+            Ok(Known::new(Scheme::Mxfp8, "groups of 32", shape, Recipe::Scaled(recipe)))
         }
         _ => Err(format!("the codes are {codes} and the scales {scale}, but expected a scale for each 32 codes")),
     }

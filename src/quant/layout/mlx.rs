@@ -3,7 +3,7 @@
 //! Sources: `affine_dequantize` and `fp_dequantize` in `mlx/ops.cpp`; mlx-lm writes the configuration.
 
 use super::candidate::{Candidate, FLOATS, Known, Recognized, group_blocks, narrowed};
-use crate::quant::recipe::{Code, Float4Order, Recipe, ScaleCode, Second};
+use crate::quant::recipe::{AffineRecipe, Code, Float4Order, Float4Recipe, Recipe, ScaleCode, ScaledRecipe, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -64,23 +64,19 @@ fn known(
             "the codes are {codes}, the scales {scales}{biases}, which do not fit {bits} bits and groups of {group}"
         ));
     }
-    let float4 = |scale| Recipe::Float4 {
-        order: Float4Order::LowFirst,
-        group,
-        scale,
-        second: Second::None,
-        in_tiles: false,
-        is_transposed: false,
+    let float4 = |scale| {
+        let (order, second) = (Float4Order::LowFirst, Second::None);
+        Recipe::Float4(Float4Recipe { order, group, scale, second, in_tiles: false, is_transposed: false })
     };
     let recipe = match mode {
         "mxfp4" => float4(ScaleCode::E8m0),
         "nvfp4" => float4(ScaleCode::E4m3),
-        "mxfp8" => Recipe::Scaled {
+        "mxfp8" => Recipe::Scaled(ScaledRecipe {
             code: Code::Float8(Dtype::F8E4M3Fn),
             scale: ScaleCode::E8m0,
             blocks: group_blocks(&shape, group),
-        },
-        _ => Recipe::Affine { bits: u32::try_from(bits).unwrap_or_default(), group },
+        }),
+        _ => Recipe::Affine(AffineRecipe { bits: u32::try_from(bits).unwrap_or_default(), group }),
     };
     let mode_shown = if mode == "affine" { String::new() } else { format!("{mode}, ") };
     Ok(Known::new(Scheme::Mlx, format!("{mode_shown}{bits} bits, groups of {group}"), &shape, recipe))

@@ -3,7 +3,7 @@
 //! Sources: `nvfp4/base.py` of compressed-tensors, `nvfp4_tensor.py` of ModelOpt, `nvfp4.py` of ComfyUI.
 
 use super::candidate::{Candidate, Known, module_of, narrowed, said, widened};
-use crate::quant::recipe::{Float4Order, Recipe, ScaleCode, Second};
+use crate::quant::recipe::{Float4Order, Float4Recipe, Recipe, ScaleCode, Second};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -58,7 +58,7 @@ pub(super) fn multiplied(
 }
 
 fn recipe(order: Float4Order, second: Second, in_tiles: bool) -> Recipe {
-    Recipe::Float4 { order, group: 16, scale: ScaleCode::E4m3, second, in_tiles, is_transposed: false }
+    Recipe::Float4(Float4Recipe { order, group: 16, scale: ScaleCode::E4m3, second, in_tiles, is_transposed: false })
 }
 
 fn groups(name: &str, shape: &[usize]) -> Result<Vec<usize>, String> {

@@ -5,7 +5,7 @@
 
 use super::candidate::{Candidate, FLOATS, Known, MARKER, Recognized, is_float8, module_of};
 use super::{integers, microscaling, nvfp4, refused};
-use crate::quant::recipe::{Code, Recipe, ScaleCode};
+use crate::quant::recipe::{Code, Recipe, ScaleCode, ScaledRecipe};
 use crate::quant::{Role, Scheme};
 use crate::tensor::{Dtype, TensorInfo};
 
@@ -109,8 +109,8 @@ fn float8(tensors: &Candidate<'_>, name: &str, codes: &TensorInfo, scale: &Tenso
     let (shape, found) = (codes.shape.dims(), scale.shape.dims());
     let scale_code = if scale.dtype == Dtype::F8E8M0 { ScaleCode::E8m0 } else { ScaleCode::Float(scale.dtype) };
     let known = |details: String, blocks: Vec<usize>| {
-        let recipe = Recipe::Scaled { code: Code::Float8(codes.dtype), scale: scale_code, blocks };
-        Ok(Known::new(Scheme::Fp8, details, shape, recipe))
+        let recipe = ScaledRecipe { code: Code::Float8(codes.dtype), scale: scale_code, blocks };
+        Ok(Known::new(Scheme::Fp8, details, shape, Recipe::Scaled(recipe)))
     };
     let is_number = FLOATS.contains(&scale.dtype);
     let (stated, block) = (tensors.config().block(), tensors.config().block().unwrap_or(BLOCK));
