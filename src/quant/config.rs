@@ -24,12 +24,16 @@ pub(crate) type ReadConfig<'r> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, Stri
 pub(crate) struct Config {
     /// The object that describes the quantization.
     quantization: Option<Json>,
+    /// The groups of layers of compressed-tensors. They are asked for by each weight.
+    groups: Vec<Json>,
+    /// The rows and columns of the blocks of FP8.
+    block: Option<[usize; 2]>,
     /// What is wrong with the configuration.
     problem: Option<String>,
 }
 
 impl Config {
-    pub(crate) const NONE: &'static Self = &Self { quantization: None, problem: None };
+    pub(crate) const NONE: &'static Self = &Self { quantization: None, groups: Vec::new(), block: None, problem: None };
 
     /// Reads the configuration. `read` gets the name of a file, and returns its bytes if it exists. `of_gptq` says that the
     /// names of the tensors are those of GPTQ. At most two files are asked for.
@@ -55,11 +59,14 @@ impl Config {
         let own = parts.filter_map(|key| json.get(&[key])).find(|part| part.is_object());
         // `quantize_config.json` is the object itself.
         let own = own.or_else(|| json.number(&["bits"]).is_some().then_some(json));
-        Ok(Self { quantization: own, problem: None })
+        let groups = own.as_ref().and_then(|json| json.get(&["config_groups"]));
+        let groups = groups.map(|groups| groups.values()).unwrap_or_default();
+        let block = own.as_ref().and_then(|json| block(json, &groups));
+        Ok(Self { quantization: own, groups, block, problem: None })
     }
 
     pub(crate) fn with_problem(problem: String) -> Self {
-        Self { quantization: None, problem: Some(problem) }
+        Self { problem: Some(problem), ..Self::default() }
     }
 
     /// Returns why nothing is known: a clause.
@@ -99,18 +106,20 @@ impl Config {
 
     /// Returns the rows and columns of the blocks of FP8.
     pub(super) fn block(&self) -> Option<[usize; 2]> {
-        let quantization = self.quantization.as_ref()?;
-        let stated = quantization.numbers(&["weight_block_size"]);
-        let stated =
-            stated.or_else(|| self.groups().iter().find_map(|group| group.numbers(&["weights", "block_structure"])))?;
-        // What is stated and is no block fits nothing; the usual one would be a guess.
-        let block = <[i64; 2]>::try_from(stated).unwrap_or_default();
-        Some(block.map(|dim| usize::try_from(dim).unwrap_or_default()))
+        self.block
     }
 
     /// Returns the groups of layers of compressed-tensors.
-    pub(super) fn groups(&self) -> Vec<Json> {
-        let groups = self.quantization.as_ref().and_then(|json| json.get(&["config_groups"]));
-        groups.map(|groups| groups.values()).unwrap_or_default()
+    pub(super) fn groups(&self) -> &[Json] {
+        &self.groups
     }
+}
+
+/// Reads the rows and columns of the blocks of FP8.
+fn block(quantization: &Json, groups: &[Json]) -> Option<[usize; 2]> {
+    let stated = quantization.numbers(&["weight_block_size"]);
+    let stated = stated.or_else(|| groups.iter().find_map(|group| group.numbers(&["weights", "block_structure"])))?;
+    // What is stated and is no block fits nothing; the usual one would be a guess.
+    let block = <[i64; 2]>::try_from(stated).unwrap_or_default();
+    Some(block.map(|dim| usize::try_from(dim).unwrap_or_default()))
 }

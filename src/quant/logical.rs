@@ -1,8 +1,7 @@
 //! What recognition finds: weights with their parts, and codes that fit no layout.
 
+use std::borrow::Cow;
 use std::fmt;
-
-use hashbrown::HashMap;
 
 use super::recipe::Recipe;
 use crate::error::{ErrorKind, Short};
@@ -35,7 +34,7 @@ pub struct Quantized {
     /// The weights that the file decodes.
     decoded: Vec<LogicalTensor>,
     /// The place of each tensor that is not plain, by its position in the file.
-    pub(super) places: HashMap<usize, PartPlace>,
+    pub(super) places: PartPlaces,
 }
 
 /// The place of a tensor in one of the lists.
@@ -45,6 +44,39 @@ pub(super) enum PartPlace {
     Unknown(usize),
     #[cfg(feature = "quant")]
     Decoded(usize),
+}
+
+/// The places of tensors, by their positions. The list ends with the last tensor that is not plain.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PartPlaces(Vec<Option<PartPlace>>);
+
+impl PartPlaces {
+    /// Makes room for a number of tensors.
+    pub(super) fn reserve(&mut self, tensors: usize) {
+        self.0.reserve_exact(tensors);
+    }
+
+    pub(super) fn get(&self, position: usize) -> Option<PartPlace> {
+        self.0.get(position).copied().flatten()
+    }
+
+    /// Returns all places, in the order of positions.
+    #[cfg(feature = "quant")]
+    fn iter(&self) -> impl Iterator<Item = (usize, PartPlace)> {
+        self.0.iter().enumerate().filter_map(|(position, place)| Some((position, (*place)?)))
+    }
+
+    pub(super) fn set(&mut self, position: usize, place: PartPlace) {
+        if self.0.len() <= position {
+            self.0.resize(position + 1, None);
+        }
+        self.0[position] = Some(place);
+    }
+
+    /// Sets the places of all parts of a weight.
+    pub(super) fn set_all(&mut self, parts: &[Part], place: &dyn Fn(Role) -> PartPlace) {
+        parts.iter().for_each(|part| self.set(part.position, place(part.role)));
+    }
 }
 
 /// What a tensor of a file is.
@@ -93,26 +125,28 @@ impl Quantized {
             parts.iter().map(|part| Some(Part { position: to(part.position)?, ..part.clone() })).collect()
         };
         let mut left = Self::default();
-        for (place, from) in &self.places {
-            let (tensor, at) = match from {
-                PartPlace::Decoded(i) => (&self.decoded[*i], to(*place)),
-                PartPlace::Part(i, Role::Codes) if is_decoded(&self.tensors[*i]) => (&self.tensors[*i], to(*place)),
+        for (place, from) in self.places.iter() {
+            let tensor = match from {
+                PartPlace::Decoded(i) => &self.decoded[i],
+                PartPlace::Part(i, Role::Codes) if is_decoded(&self.tensors[i]) => &self.tensors[i],
                 _ => continue,
             };
-            left.places.extend(at.map(|at| (at, PartPlace::Decoded(left.decoded.len()))));
-            left.decoded.push(tensor.clone());
+            if let Some(at) = to(place) {
+                left.places.set(at, PartPlace::Decoded(left.decoded.len()));
+                left.decoded.push(tensor.clone());
+            }
         }
         for tensor in self.tensors.iter().filter(|tensor| !is_decoded(tensor)) {
             if let Some(parts) = moved(&tensor.parts) {
                 let i = left.tensors.len();
-                left.places.extend(parts.iter().map(|part| (part.position, PartPlace::Part(i, part.role))));
+                left.places.set_all(&parts, &|role| PartPlace::Part(i, role));
                 left.tensors.push(LogicalTensor { parts, ..tensor.clone() });
             }
         }
         for unknown in &self.unknown {
             if let Some(parts) = moved(&unknown.parts) {
                 let i = left.unknown.len();
-                left.places.extend(parts.iter().map(|part| (part.position, PartPlace::Unknown(i))));
+                left.places.set_all(&parts, &|_| PartPlace::Unknown(i));
                 left.unknown.push(UnknownCodes { parts, ..unknown.clone() });
             }
         }
@@ -150,12 +184,12 @@ impl Quantized {
     /// Returns what the tensor at a position of the file is.
     #[must_use]
     pub fn verdict(&self, position: usize) -> Verdict<'_> {
-        match self.places.get(&position) {
+        match self.places.get(position) {
             None => Verdict::Plain,
-            Some(PartPlace::Part(i, role)) => Verdict::Part(&self.tensors[*i], *role),
-            Some(PartPlace::Unknown(i)) => Verdict::Unknown(&self.unknown[*i]),
+            Some(PartPlace::Part(i, role)) => Verdict::Part(&self.tensors[i], role),
+            Some(PartPlace::Unknown(i)) => Verdict::Unknown(&self.unknown[i]),
             #[cfg(feature = "quant")]
-            Some(PartPlace::Decoded(i)) => Verdict::Decoded(&self.decoded[*i]),
+            Some(PartPlace::Decoded(i)) => Verdict::Decoded(&self.decoded[i]),
         }
     }
 }
@@ -165,7 +199,7 @@ impl Quantized {
 pub struct LogicalTensor {
     pub(super) name: String,
     pub(super) scheme: Scheme,
-    pub(super) details: String,
+    pub(super) details: Cow<'static, str>,
     pub(super) shape: Shape,
     pub(super) parts: Vec<Part>,
     pub(super) recipe: Recipe,
@@ -227,7 +261,7 @@ impl fmt::Display for LogicalTensor {
     /// Writes the scheme and its numbers, such as `gptq, 4 bits, groups of 128`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.scheme.name())?;
-        match self.details.as_str() {
+        match &*self.details {
             "" => Ok(()),
             details => write!(f, ", {details}"),
         }

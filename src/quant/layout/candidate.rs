@@ -1,5 +1,7 @@
 //! Tensors that may be a quantized weight, and what a rule finds out about them.
 
+use std::borrow::Cow;
+
 use crate::quant::config::Json;
 use crate::quant::recipe::Recipe;
 use crate::quant::{Config, Observed, Part, Role, Scheme};
@@ -22,13 +24,13 @@ pub(in crate::quant) struct Recognized {
 /// A recognized weight.
 pub(in crate::quant) struct Known {
     pub(in crate::quant) scheme: Scheme,
-    pub(in crate::quant) details: String,
+    pub(in crate::quant) details: Cow<'static, str>,
     pub(in crate::quant) shape: Shape,
     pub(in crate::quant) recipe: Recipe,
 }
 
 impl Known {
-    pub(super) fn new(scheme: Scheme, details: impl Into<String>, shape: &[usize], recipe: Recipe) -> Self {
+    pub(super) fn new(scheme: Scheme, details: impl Into<Cow<'static, str>>, shape: &[usize], recipe: Recipe) -> Self {
         Self { scheme, details: details.into(), shape: Shape::new(shape), recipe }
     }
 }
@@ -39,12 +41,15 @@ pub(in crate::quant) struct Candidate<'o> {
     /// The position of the tensor whose name led here.
     pub(super) at: usize,
     pub(super) stem: &'o str,
+    /// The file has tensors called `X_packed`.
+    pub(super) may_be_packed: bool,
     parts: Vec<Part>,
 }
 
 impl<'o> Candidate<'o> {
-    pub(in crate::quant) fn new(observed: &'o dyn Observed, at: usize, stem: &'o str) -> Self {
-        Self { observed, at, stem, parts: Vec::new() }
+    pub(in crate::quant) fn new(observed: &'o dyn Observed, at: usize, stem: &'o str, may_be_packed: bool) -> Self {
+        // Most weights have two.
+        Self { observed, at, stem, may_be_packed, parts: Vec::with_capacity(2) }
     }
 
     pub(in crate::quant) fn into_parts(self) -> Vec<Part> {
