@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use super::File;
 use crate::error::{Error, ErrorKind, Result};
-use crate::quant::{DecodedTensor, LogicalTensor, Part, Role, Verdict};
+use crate::quant::{DecodedTensor, LogicalTensor, Part, Quantized, Role, Verdict};
 use crate::read::Index;
 use crate::storage::{FileStorage, JoinedFiles};
 use crate::tensor::{Dtype, TensorInfo};
@@ -51,12 +51,17 @@ impl Dequantize {
         self
     }
 
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         if matches!(self.to, Dtype::F32 | Dtype::Bf16 | Dtype::F16) {
             return Ok(());
         }
         let instead = "weights are decoded to f32, bf16 or f16".to_owned();
         Err(ErrorKind::Unsupported { what: format!("dequantize to {}", self.to), instead }.into())
+    }
+
+    /// Returns the dtype to decode a weight to; `None` if it stays as it is.
+    pub(super) fn dtype_of(&self, weight: &LogicalTensor) -> Option<Dtype> {
+        self.takes(weight).then_some(self.to)
     }
 
     fn takes(&self, weight: &LogicalTensor) -> bool {
@@ -125,7 +130,7 @@ impl File {
     /// f16. Errors of [`quantized`](Self::quantized).
     pub fn dequantize(&self, dequantize: &Dequantize) -> Result<Self> {
         dequantize.check()?;
-        self.decode_weights(&|weight| dequantize.takes(weight).then_some(dequantize.to))
+        self.decode_weights(&|weight| dequantize.dtype_of(weight))
     }
 
     /// As [`dequantize`](Self::dequantize), but a file without quantized weights stays as it is.
@@ -147,51 +152,13 @@ impl File {
 
     /// Makes a file with the weights decoded for which `to` returns a dtype.
     fn decode_weights(&self, to: &dyn Fn(&LogicalTensor) -> Option<Dtype>) -> Result<Self> {
-        let quantized = self.quantized()?;
-        let chosen: HashMap<usize, Dtype> = quantized
-            .tensors()
-            .iter()
-            .filter_map(|weight| Some((weight.part(Role::Codes)?.position(), to(weight)?)))
-            .collect();
-        let dtype = |weight: &LogicalTensor| chosen.get(&weight.part(Role::Codes)?.position()).copied();
-        let refused = |weight: &&LogicalTensor| !weight.can_be_decoded() && dtype(weight).is_some();
-        if let Some(refused) = quantized.tensors().iter().find(refused) {
-            let what = format!("dequantize {refused}");
-            let instead = "this scheme is recognized, but not decoded; leave the weight out".to_owned();
-            return Err(self.place(Error::from(ErrorKind::Unsupported { what, instead }).in_tensor(refused.name())));
-        }
-        let mut joined = match &*self.storage {
+        let joined = match &*self.storage {
             FileStorage::Joined(joined) => joined.share(),
             _ => JoinedFiles::new(vec![self.storage.clone()]).ok_or_else(too_long)?,
         };
-        let (stored, mut index) = (&self.index, Index::default());
-        if stored.has_repeated_names() {
-            index.let_names_repeat();
-        }
-        let mut moved = vec![None; stored.len()];
-        for (i, place) in moved.iter_mut().enumerate() {
-            let entry = stored.entry(i);
-            match quantized.verdict(i) {
-                Verdict::Part(weight, role) if let Some(to) = dtype(weight) => {
-                    if role == Role::Codes {
-                        let info = TensorInfo::new(to, weight.shape().clone());
-                        let decoded = DecodedTensor::new(weight.clone(), to, stored.clone()).ok_or_else(too_long)?;
-                        let bytes = info.payload_bytes().ok_or_else(too_long)? as u64;
-                        let start = joined.gather(Box::new(decoded)).ok_or_else(too_long)?;
-                        *place = Some(index.pushed());
-                        index.push_named(weight.name(), info, start..start + bytes, None)?;
-                    }
-                }
-                _ => {
-                    *place = Some(index.pushed());
-                    let codec = entry.any_codec().cloned();
-                    index.push_named(stored.name(i), entry.info().clone(), entry.range(), codec)?;
-                }
-            }
-        }
-        index.complete()?;
+        let decoded = decode_weights(joined, &self.index, self.quantized()?, to);
+        let (joined, index, left) = decoded.map_err(|error| self.place(error))?;
         let is_single = !matches!(*self.storage, FileStorage::Joined(_));
-        let left = quantized.with_decoded(&|position| moved[position], &|weight| dtype(weight).is_some());
         Ok(Self {
             location: self.location.clone(),
             has_path: self.has_path,
@@ -208,7 +175,57 @@ impl File {
     }
 }
 
-fn too_long() -> Error {
+/// Adds the weights for which `to` returns a dtype to the files that have their parts. Returns them with the index of all
+/// tensors then, and with what they are.
+pub(super) fn decode_weights(
+    mut joined: JoinedFiles,
+    stored: &Arc<Index>,
+    quantized: &Quantized,
+    to: &dyn Fn(&LogicalTensor) -> Option<Dtype>,
+) -> Result<(JoinedFiles, Index, Quantized)> {
+    let chosen: HashMap<usize, Dtype> = quantized
+        .tensors()
+        .iter()
+        .filter_map(|weight| Some((weight.part(Role::Codes)?.position(), to(weight)?)))
+        .collect();
+    let dtype = |weight: &LogicalTensor| chosen.get(&weight.part(Role::Codes)?.position()).copied();
+    let refused = |weight: &&LogicalTensor| !weight.can_be_decoded() && dtype(weight).is_some();
+    if let Some(refused) = quantized.tensors().iter().find(refused) {
+        let what = format!("dequantize {refused}");
+        let instead = "this scheme is recognized, but not decoded; leave the weight out".to_owned();
+        return Err(Error::from(ErrorKind::Unsupported { what, instead }).in_tensor(refused.name()));
+    }
+    let mut index = Index::default();
+    if stored.has_repeated_names() {
+        index.let_names_repeat();
+    }
+    let mut moved = vec![None; stored.len()];
+    for (i, place) in moved.iter_mut().enumerate() {
+        let entry = stored.entry(i);
+        match quantized.verdict(i) {
+            Verdict::Part(weight, role) if let Some(to) = dtype(weight) => {
+                if role == Role::Codes {
+                    let info = TensorInfo::new(to, weight.shape().clone());
+                    let decoded = DecodedTensor::new(weight.clone(), to, stored.clone()).ok_or_else(too_long)?;
+                    let bytes = info.payload_bytes().ok_or_else(too_long)? as u64;
+                    let start = joined.gather(Box::new(decoded)).ok_or_else(too_long)?;
+                    *place = Some(index.pushed());
+                    index.push_named(weight.name(), info, start..start + bytes, None)?;
+                }
+            }
+            _ => {
+                *place = Some(index.pushed());
+                let codec = entry.any_codec().cloned();
+                index.push_named(stored.name(i), entry.info().clone(), entry.range(), codec)?;
+            }
+        }
+    }
+    index.complete()?;
+    let left = quantized.with_decoded(&|position| moved[position], &|weight| dtype(weight).is_some());
+    Ok((joined, index, left))
+}
+
+pub(super) fn too_long() -> Error {
     ErrorKind::Unsupported {
         what: "decode weights that take more bytes than can be addressed".to_owned(),
         instead: "decode some of them".to_owned(),

@@ -19,6 +19,8 @@ mod checkpoint;
 mod container;
 #[cfg(feature = "quant")]
 mod dequantize;
+#[cfg(feature = "quant")]
+mod dequantized;
 #[cfg(feature = "digest")]
 mod digest;
 mod edit;
@@ -44,6 +46,8 @@ pub use byte_map::{ByteMap, is_aligned};
 pub use container::{Container, Embedded};
 #[cfg(feature = "quant")]
 pub use dequantize::Dequantize;
+#[cfg(feature = "quant")]
+pub use dequantized::Dequantized;
 pub use edit::MetadataEdit;
 pub use file::File;
 pub use folder::FolderFiles;

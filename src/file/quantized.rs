@@ -20,7 +20,7 @@ use crate::storage::{FileReader, FileStorage, ReadAt};
 use crate::tensor::TensorInfo;
 
 /// The longest payload that is read as a description, in bytes.
-const MAX_DESCRIPTION: u64 = 64 << 10;
+pub(super) const MAX_DESCRIPTION: u64 = 64 << 10;
 
 /// What is known about the quantized weights of a file, and where its configuration is.
 #[derive(Default)]

@@ -54,6 +54,8 @@ mod subset;
 #[cfg(test)]
 mod support;
 
+#[cfg(feature = "quant")]
+pub use crate::file::Dequantized;
 pub use crate::file::{ByteMap, is_aligned};
 pub use crate::model::{InvalidRenameRule, RenameRule, RenameRules, forward};
 pub use cast::{CastView, TensorCast};

@@ -7,6 +7,7 @@ use std::ops::Range;
 use half::bf16;
 use ndarray::{ArrayD, ArrayViewD};
 use sha2::{Digest as _, Sha256};
+use tensorfile::view::Dequantized;
 use tensorfile::{Dequantize, Dtype, File, OpenOptions, Tensor, TensorMap, safetensors};
 
 use super::{Case, cases};
@@ -100,6 +101,33 @@ fn parts_may_be_in_memory_and_in_any_order() {
         let file = options.from_bytes(safetensors::to_vec(&backwards).unwrap()).unwrap();
         check(&case, "backwards", Dtype::F32, &all(&file));
     }
+}
+
+#[test]
+fn maps_are_decoded_as_they_are_sent() {
+    let mut decoded_weights = 0;
+    for case in decoded() {
+        let map: TensorMap = case.open().load().unwrap();
+        for dtype in [Dtype::F32, Dtype::Bf16] {
+            let decoded = Dequantized::new(&map, &Dequantize::to(dtype)).unwrap();
+            let weights: BTreeMap<String, Tensor> = decoded.load::<TensorMap>().unwrap().into_iter().collect();
+            // Without the configuration, some are unknown.
+            if case.tensors.keys().all(|name| weights.contains_key(name) && weights.get(name) != map.get(name)) {
+                check(&case, "map", dtype, &weights);
+                decoded_weights += 1;
+            }
+            let bytes = safetensors::to_vec(&decoded);
+            assert_eq!(bytes.is_ok(), safetensors::to_vec(&weights.into_iter().collect::<TensorMap>()).is_ok());
+        }
+    }
+    assert!(decoded_weights >= 50, "{decoded_weights}");
+    assert!(
+        Dequantized::new(&TensorMap::new(), &Dequantize::to(Dtype::F32))
+            .unwrap()
+            .load::<TensorMap>()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 fn view(tensor: &Tensor) -> ArrayD<f32> {
