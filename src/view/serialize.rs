@@ -33,6 +33,7 @@ structs! {
         missing: |report| report.missing,
         unexpected: |report| report.unexpected,
         wrong_dtype: |report| report.wrong_dtype,
+        codes: |report| report.codes,
         wrong_shape: |report| report.wrong_shape,
         wrong_layout: |report| report.wrong_layout,
         gaps: |report| report.gaps,
