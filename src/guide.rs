@@ -1,5 +1,5 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
-//! loading](typed), [untyped tensors](untyped), [quantized weights](quantized), [files at URLs](remote), [from a trainer to inference](trainers),
+//! loading](typed), [untyped tensors](untyped), [quantized weights](quantized), [another layout](layouts), [files at URLs](remote), [from a trainer to inference](trainers),
 //! [datasets], [jobs on many machines](scale), [the program](program), [python], [migrating],
 //! [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
 //!
@@ -9,7 +9,7 @@
 macro_rules! chapters {
     ($(#[$text:meta] $chapter:ident)*) => {$(
         #[doc = "[compatibility]: crate::guide::compatibility\n[errors]: crate::guide::errors\n[quantized]: crate::guide::quantized\n[errors warnings]: crate::guide::errors#warnings"]
-        #[doc = "[formats]: crate::guide::formats\n[migrating]: crate::guide::migrating\n[remote]: crate::guide::remote\n[security]: crate::guide::security"]
+        #[doc = "[formats]: crate::guide::formats\n[layouts]: crate::guide::layouts\n[migrating]: crate::guide::migrating\n[remote]: crate::guide::remote\n[security]: crate::guide::security"]
         #[doc = "[trainers]: crate::guide::trainers\n[typed]: crate::guide::typed\n[untrusted_files]: crate::guide::untrusted_files\n[untyped]: crate::guide::untyped\n\n"]
         #[$text]
         pub mod $chapter {}
@@ -23,6 +23,7 @@ chapters! {
     #[doc = include_str!("../docs/src/typed.md")] typed
     #[doc = include_str!("../docs/src/untyped.md")] untyped
     #[doc = include_str!("../docs/src/quantized.md")] quantized
+    #[doc = include_str!("../docs/src/layouts.md")] layouts
     #[doc = include_str!("../docs/src/remote.md")] remote
     #[doc = include_str!("../docs/src/trainers.md")] trainers
     #[doc = include_str!("../docs/src/datasets.md")] datasets

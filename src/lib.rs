@@ -136,6 +136,7 @@ pub mod format;
 ))]
 pub mod guide;
 mod limits;
+mod map;
 pub mod model;
 pub mod quant;
 mod read;
@@ -175,6 +176,7 @@ pub use format::safetensors;
 pub use format::tensorbuffers;
 pub use format::{FORMATS, Format, WriteOptions, btf, ten};
 pub use limits::Limits;
+pub use map::{LayoutMap, Receipt};
 pub use model::{TensorFile, Tensors};
 pub use storage::Progress;
 pub use tensor::{Blob, CooTensor, DimOrder, Dtype, Element, Layout, Shape, Tensor, TensorInfo, TensorMap, TensorView};
@@ -185,6 +187,7 @@ pub mod report {
         Gap, InvalidCast, InvalidMetadata, LoadReport, Misfit, MissingMetadata, MissingTensor, UnexpectedTensor,
         UnknownWarningKind, WarningKind,
     };
+    pub use crate::map::{LeftElements, MadeElements, ReceiptTotals, RuleReceipt};
     pub use crate::tensor::InvalidTensor;
 }
 

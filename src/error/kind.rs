@@ -237,6 +237,13 @@ pub enum ErrorKind {
     Load(Box<LoadReport>),
     /// The tensors of a file without names match the type in more than one way.
     Ambiguous,
+    /// The tensors do not fit a [`LayoutMap`](crate::LayoutMap).
+    Unmapped {
+        /// The first misfit of each kind.
+        misfits: Vec<String>,
+        /// The number of all misfits.
+        count: u64,
+    },
     /// A borrowed array needs aligned bytes.
     Misaligned {
         /// The element type.
@@ -251,6 +258,17 @@ pub enum ErrorKind {
         what: String,
         /// Supported alternatives.
         instead: String,
+    },
+    /// The text of a [`LayoutMap`](crate::LayoutMap) is malformed.
+    Map {
+        /// What is wrong, and what was expected.
+        what: String,
+        /// The number of the line, from 1; 0 if it is about all of them.
+        line: usize,
+        /// The number of the character in the line, from 1.
+        column: usize,
+        /// The line.
+        text: String,
     },
     /// A value has metadata that cannot be stored.
     UnsupportedMetadata {
@@ -374,8 +392,10 @@ impl ErrorKind {
             | Self::Load(_)
             | Self::Ambiguous
             | Self::Misaligned { .. }
+            | Self::Unmapped { .. }
             | Self::Cast(_) => Category::Mismatch,
             Self::Unsupported { .. }
+            | Self::Map { .. }
             | Self::UnsupportedMetadata { .. }
             | Self::FeatureOff { .. }
             | Self::RepeatedName { .. }
@@ -417,6 +437,8 @@ impl ErrorKind {
                 | Self::UnsupportedMetadata { .. }
                 | Self::UnusedRename { .. }
                 | Self::Codes { .. }
+                | Self::Map { .. }
+                | Self::Unmapped { .. }
                 | Self::Cancelled
                 | Self::Load(_)
         )
@@ -524,6 +546,23 @@ impl fmt::Display for ErrorKind {
                 f,
                 "cannot borrow {dtype} from bytes that do not start at a multiple of {alignment}; a `CowArray` would copy them"
             ),
+            Self::Unmapped { misfits, count } => {
+                let many = if *count == 1 { "" } else { "s" };
+                write!(f, "the map does not fit: {count} misfit{many}")?;
+                misfits.iter().try_for_each(|misfit| write!(f, "\n  {}", Short(misfit)))
+            }
+            Self::Map { what, line: 0, .. } => f.write_str(what),
+            Self::Map { what, line, column, text } => {
+                /// The characters that are shown of a long line.
+                const SHOWN: usize = 100;
+
+                let before = column.saturating_sub(1);
+                let skipped = if text.chars().count() > SHOWN { before.saturating_sub(SHOWN / 2) } else { 0 };
+                let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+                let shown: String = text.chars().skip(skipped).take(SHOWN).map(plain).collect();
+                let (shown, before) = (shown.trim_end(), before - skipped);
+                write!(f, "line {line}, column {column}: {}\n  {shown}\n  {:before$}^", Short(what), "")
+            }
             Self::Unsupported { what, instead } => write!(f, "cannot {what}; {instead}"),
             Self::NotATensor { found, instead } => write!(f, "{found} is not a tensor; {instead}"),
             Self::Changed { what } => write!(f, "the value changed between planning and writing: {what}"),

@@ -9,7 +9,7 @@ use super::File;
 use crate::error::{Error, ErrorKind, Result};
 use crate::quant::{DecodedTensor, LogicalTensor, Part, Quantized, Role, Verdict};
 use crate::read::Index;
-use crate::storage::{FileStorage, JoinedFiles};
+use crate::storage::JoinedFiles;
 use crate::tensor::{Dtype, TensorInfo};
 
 /// Which quantized weights are decoded, and to which dtype.
@@ -152,26 +152,10 @@ impl File {
 
     /// Makes a file with the weights decoded for which `to` returns a dtype.
     fn decode_weights(&self, to: &dyn Fn(&LogicalTensor) -> Option<Dtype>) -> Result<Self> {
-        let joined = match &*self.storage {
-            FileStorage::Joined(joined) => joined.share(),
-            _ => JoinedFiles::new(vec![self.storage.clone()]).ok_or_else(too_long)?,
-        };
+        let joined = JoinedFiles::over(&self.storage).ok_or_else(too_long)?;
         let decoded = decode_weights(joined, &self.index, self.quantized()?, to);
         let (joined, index, left) = decoded.map_err(|error| self.place(error))?;
-        let is_single = !matches!(*self.storage, FileStorage::Joined(_));
-        Ok(Self {
-            location: self.location.clone(),
-            has_path: self.has_path,
-            format: self.format,
-            storage: Arc::new(FileStorage::Joined(joined)),
-            index: Arc::new(index),
-            metadata: self.metadata.clone(),
-            part: self.part,
-            limits: self.limits.clone(),
-            progress: self.progress.clone(),
-            shards: self.shards.clone(),
-            quantization: self.quantization.decoded(left, is_single),
-        })
+        Ok(self.with_tensors(joined, index, Some(left)))
     }
 }
 

@@ -21,13 +21,14 @@ use crate::fetch::LoadWindow;
 use crate::find::{Comparison, Deserializer, HasMetadata, MetadataSource, asked_weights, compare_like};
 use crate::format::{CheckOthers, Format, misnamed_as};
 use crate::limits::Limits;
+use crate::map::Receipt;
 use crate::model::{
     FieldAttrs, FileMetadata, FilePart, FromTensors, LoadFrom, Node, Schema, TensorFile, TensorRecord, TensorSink,
     Tensors, ValueTree, node_of, put,
 };
 use crate::quant::Quantized;
 use crate::read::{Index, Reader, ReaderStorage, Unread};
-use crate::storage::{FileReader, FileStorage, Listener, ProgressCount, Section};
+use crate::storage::{FileReader, FileStorage, JoinedFiles, Listener, ProgressCount, Section};
 use crate::tensor::{Element, Tensor, TensorView};
 
 /// An open tensor file: its index is read, and its tensors can be read one by one.
@@ -73,6 +74,7 @@ pub struct File {
     pub(super) progress: Option<Listener>,
     pub(super) shards: Shards,
     pub(super) quantization: Quantization,
+    pub(super) receipt: Option<Arc<Receipt>>,
 }
 
 /// The files opened as one; empty for a single file.
@@ -836,8 +838,42 @@ impl File {
     ) -> Self {
         let (location, limits) = (Some(location.to_owned()), limits.clone());
         let (has_path, metadata, part, progress) = (true, None, None, None);
-        let (storage, index, quantization) = (Arc::new(storage), Arc::new(index), Quantization::default());
-        Self { location, has_path, format, storage, index, metadata, part, limits, progress, shards, quantization }
+        let (storage, index) = (Arc::new(storage), Arc::new(index));
+        let (quantization, receipt) = (Quantization::default(), None);
+        Self {
+            location,
+            has_path,
+            format,
+            storage,
+            index,
+            metadata,
+            part,
+            limits,
+            progress,
+            shards,
+            quantization,
+            receipt,
+        }
+    }
+
+    /// Returns a file with the same bytes and other tensors, some of which are gathered in `storage`. `recognized` are its
+    /// quantized weights, if they are known.
+    pub(super) fn with_tensors(&self, storage: JoinedFiles, index: Index, recognized: Option<Quantized>) -> Self {
+        let wraps_file = !matches!(*self.storage, FileStorage::Joined(_));
+        Self {
+            location: self.location.clone(),
+            has_path: self.has_path,
+            format: self.format,
+            storage: Arc::new(FileStorage::Joined(storage)),
+            index: Arc::new(index),
+            metadata: self.metadata.clone(),
+            part: self.part,
+            limits: self.limits.clone(),
+            progress: self.progress.clone(),
+            shards: self.shards.clone(),
+            quantization: self.quantization.of_other_tensors(recognized, wraps_file),
+            receipt: self.receipt.clone(),
+        }
     }
 
     /// Adds the format, the path, and the shard of an error.

@@ -67,6 +67,12 @@ impl OpenOptions {
     /// The length of the file is unknown until its end, so numbers too large for the file are compared with the
     /// [limits](Self::limits) instead. A file of less than 8 KiB is read whole, so its tensors may be in any order.
     pub fn read_in_order(&self, mut reader: impl Read, sink: &mut dyn TensorSink) -> Result<File> {
+        if self.map.is_some() {
+            let instead = "a map puts tensors together from several places; open the file".to_owned();
+            return Err(
+                ErrorKind::Unsupported { what: "map a stream that is read in order".to_owned(), instead }.into()
+            );
+        }
         self.send_in_order(&mut CheckedReader(&mut reader), sink)
     }
 

@@ -29,6 +29,7 @@ mod file;
 mod folder;
 mod in_order;
 mod load;
+mod mapped;
 mod open;
 mod place;
 mod quantized;

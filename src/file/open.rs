@@ -13,6 +13,7 @@ use super::{File, checkpoint};
 use crate::error::{Category, Error, ErrorKind, Result, WarningKind};
 use crate::format::{FORMATS, Format, detect, has_magic, recognize, unknown};
 use crate::limits::Limits;
+use crate::map::LayoutMap;
 use crate::model::{FileMetadata, FilePart, RenameRules};
 use crate::read::{Index, Reader, ReaderStorage};
 use crate::storage::{AccessPattern, FileReader, FileStorage, Listener, Progress, ProgressAnswer, ReadRanges};
@@ -85,6 +86,7 @@ pub struct OpenOptions {
     pub(super) renames: RenameRules,
     /// The path of the configuration, if it is not beside the file.
     pub(super) config: Option<PathBuf>,
+    pub(super) map: Option<LayoutMap>,
     #[cfg(feature = "quant")]
     dequantize: Option<super::Dequantize>,
 }
@@ -232,6 +234,43 @@ impl OpenOptions {
         self
     }
 
+    /// Reads files in another layout, as the equations of a [map](LayoutMap) say. The tensors of the file are those of the
+    /// other layout. They are put together when they are read, and a slice reads only its elements; nothing is read before but
+    /// headers, and `config.json` beside the file (or the [named one](Self::config)) if the map takes numbers from it.
+    ///
+    /// The tensors come in the order of their first sources. [`rename`](Self::rename) renames them after the map, and
+    /// [`dequantize`](Self::dequantize) decodes weights before it. [`File::receipt`] says what became of each element.
+    ///
+    /// Opening fails if the map does not fit ([`ErrorKind::Unmapped`]): if a tensor is missing, not used by any line, or made
+    /// twice. Compressed, big-endian and sparse tensors can be kept and renamed, but their elements are not moved. Blocks,
+    /// such as those of GGUF, keep their last dim.
+    ///
+    /// ```
+    /// use ndarray::{Array1, Array3, array};
+    /// use tensorfile::{LayoutMap, OpenOptions, TensorFile, TensorMap, safetensors};
+    ///
+    /// #[derive(TensorFile)]
+    /// struct Experts {
+    ///     gate_up_proj: Array3<f32>,
+    ///     norm: Array1<f32>,
+    /// }
+    ///
+    /// let names = ["0.gate", "0.up", "1.gate", "1.up"].map(|name| format!("experts.{name}.weight"));
+    /// let mut one_by_one: TensorMap = (0_u8..).zip(names).map(|(i, name)| (name, array![[f32::from(i), 0.5]])).collect();
+    /// one_by_one.insert("norm", array![7.0_f32]);
+    ///
+    /// let map = LayoutMap::parse("experts.{e}.{p:gate|up}.weight [i h] = gate_up_proj [e (p i) h]\nkeep norm")?;
+    /// let file = OpenOptions::new().map(&map).from_bytes(safetensors::to_vec(&one_by_one)?)?;
+    /// let experts: Experts = file.load()?;
+    /// assert_eq!(experts.gate_up_proj, array![[[0.0, 0.5], [1.0, 0.5]], [[2.0, 0.5], [3.0, 0.5]]]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn map(mut self, map: &LayoutMap) -> Self {
+        self.map = Some(map.clone());
+        self
+    }
+
     /// Opens files with quantized weights decoded: each is a tensor of floats in the place of its codes, and its other parts
     /// are gone. Everything reads such a tensor as any other, and decodes what it needs. It cannot be borrowed.
     ///
@@ -308,6 +347,13 @@ impl OpenOptions {
     /// Returns the file with renamed tensors, unless it has a denied warning.
     pub(super) fn finish(&self, file: File) -> Result<File> {
         let mut file = self.check_warnings(file)?;
+        if let Some(map) = &self.map {
+            #[cfg(feature = "quant")]
+            if let Some(dequantize) = &self.dequantize {
+                file = file.dequantized(dequantize)?;
+            }
+            file = file.mapped(map)?;
+        }
         if !self.renames.is_empty() {
             // The names say what the tensors are, before they are changed.
             file.recognize_by_own_names()?;
@@ -318,7 +364,7 @@ impl OpenOptions {
             file.rename_quantized(&self.renames);
         }
         #[cfg(feature = "quant")]
-        if let Some(dequantize) = &self.dequantize {
+        if let Some(dequantize) = self.dequantize.as_ref().filter(|_| self.map.is_none()) {
             return file.dequantized(dequantize);
         }
         Ok(file)
@@ -468,7 +514,7 @@ impl OpenOptions {
 
     /// Returns whether the whole index is needed for one tensor.
     fn needs_index(&self) -> bool {
-        !self.denied.is_empty() || !self.renames.is_empty()
+        !self.denied.is_empty() || !self.renames.is_empty() || self.map.is_some()
     }
 
     /// Reads the part of an index that leads to a tensor. Returns `None` if the format has no such part. Also returns
@@ -498,7 +544,21 @@ impl OpenOptions {
         let (location, limits) = (path.map(Path::to_owned), self.limits.clone());
         let (has_path, progress) = (true, self.progress.clone());
         let (shards, quantization) = (Shards::default(), Quantization::alone(self.config.clone()));
-        File { location, has_path, format, storage, index, metadata, part, limits, progress, shards, quantization }
+        let receipt = None;
+        File {
+            location,
+            has_path,
+            format,
+            storage,
+            index,
+            metadata,
+            part,
+            limits,
+            progress,
+            shards,
+            quantization,
+            receipt,
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::dequantize::DecodedFiles;
 use super::place::Siblings;
 use crate::error::{Error, Result};
 use crate::model::RenameRules;
-use crate::quant::{Config, MAX_CONFIG_BYTES, Observed, Quantized, may_be_quantized, recognize};
+use crate::quant::{Config, Json, MAX_CONFIG_BYTES, Observed, Quantized, may_be_quantized, recognize};
 use crate::storage::{FileReader, FileStorage, ReadAt};
 use crate::tensor::TensorInfo;
 
@@ -47,12 +47,17 @@ impl Quantization {
         Self { config, ..Self::default() }
     }
 
-    /// Returns the same of a file of which some weights are decoded: `left` is what is left of them. A single file may have
-    /// become one of several parts.
-    #[cfg(feature = "quant")]
-    pub(super) fn decoded(&self, left: Quantized, is_single: bool) -> Self {
-        let (siblings, config, wraps_file) = (self.siblings.clone(), self.config.clone(), self.wraps_file | is_single);
-        Self { recognized: OnceLock::from(left), siblings, config, wraps_file, decoded: DecodedFiles::default() }
+    /// Returns what is known about a file with the same bytes and other tensors. `recognized` are its quantized weights, if
+    /// they are known.
+    pub(super) fn of_other_tensors(&self, recognized: Option<Quantized>, wraps_file: bool) -> Self {
+        Self {
+            recognized: recognized.map(OnceLock::from).unwrap_or_default(),
+            siblings: self.siblings.clone(),
+            config: self.config.clone(),
+            wraps_file: self.wraps_file | wraps_file,
+            #[cfg(feature = "quant")]
+            decoded: DecodedFiles::default(),
+        }
     }
 
     fn read_config(&self, of_gptq: bool) -> Config {
@@ -104,6 +109,20 @@ impl File {
             None => Ok(recognized),
             Some(error) => Err(self.place(error)),
         }
+    }
+
+    /// Returns all of the configuration: the named one, or `config.json` beside the file; `None` if there is none.
+    pub(super) fn config_json(&self) -> Result<Option<Json>, String> {
+        const NAME: &str = "config.json";
+
+        let Quantization { config, siblings, .. } = &self.quantization;
+        let (name, bytes) = match (config, siblings) {
+            (Some(path), _) => (path.display().to_string(), read_file(path).map(Some)),
+            (None, Some(siblings)) => (NAME.to_owned(), read_sibling(&**siblings, NAME)),
+            (None, None) => return Ok(None),
+        };
+        let parsed = bytes.and_then(|bytes| bytes.map(|bytes| Json::parse(&bytes)).transpose());
+        parsed.map_err(|problem| format!("`{name}`: {problem}"))
     }
 
     /// Returns the bytes of the file itself, without the weights that are decoded from them.

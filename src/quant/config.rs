@@ -6,7 +6,7 @@
 #[cfg_attr(not(feature = "safetensors"), path = "config/no_json.rs")]
 mod json;
 
-pub(super) use json::Json;
+pub(crate) use json::Json;
 
 /// The files that may state a quantization, in the order in which they are read. The first that states one counts.
 const CONFIG: &str = "config.json";

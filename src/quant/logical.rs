@@ -42,7 +42,6 @@ pub struct Quantized {
 pub(super) enum PartPlace {
     Part(usize, Role),
     Unknown(usize),
-    #[cfg(feature = "quant")]
     Decoded(usize),
 }
 
@@ -61,7 +60,6 @@ impl PartPlaces {
     }
 
     /// Returns all places, in the order of positions.
-    #[cfg(feature = "quant")]
     fn iter(&self) -> impl Iterator<Item = (usize, PartPlace)> {
         self.0.iter().enumerate().filter_map(|(position, place)| Some((position, (*place)?)))
     }
@@ -113,9 +111,13 @@ impl Quantized {
         self.tensors.is_empty() && self.unknown.is_empty()
     }
 
+    /// Returns the same for a file in which tensors have new positions. Weights of which a part has none are forgotten.
+    pub(crate) fn moved(&self, to: &dyn Fn(usize) -> Option<usize>) -> Self {
+        self.with_decoded(to, &|_| false)
+    }
+
     /// Returns the same for a file in which tensors have new positions, and some weights are decoded, at the positions of
     /// their codes.
-    #[cfg(feature = "quant")]
     pub(crate) fn with_decoded(
         &self,
         to: &dyn Fn(usize) -> Option<usize>,
@@ -188,7 +190,6 @@ impl Quantized {
             None => Verdict::Plain,
             Some(PartPlace::Part(i, role)) => Verdict::Part(&self.tensors[i], role),
             Some(PartPlace::Unknown(i)) => Verdict::Unknown(&self.unknown[i]),
-            #[cfg(feature = "quant")]
             Some(PartPlace::Decoded(i)) => Verdict::Decoded(&self.decoded[i]),
         }
     }

@@ -29,6 +29,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("fetch", &["tensor", "error", "threads", "storage", "read"]),
     // What tensors mean to each other.
     ("quant", &["tensor", "error", "storage", "read", "fetch"]),
+    // The tensors of one layout as moves of elements of another.
+    ("map", &["tensor", "error", "fetch"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "read", "quant"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "read", "find"]),
@@ -42,7 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "file",
         &[
             "tensor", "digest", "error", "limits", "storage", "model", "read", "write", "find", "fetch", "format",
-            "remote", "threads", "quant",
+            "remote", "threads", "quant", "map",
         ],
     ),
     ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format", "quant"]),
@@ -51,7 +53,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "lib",
         &[
-            "array", "cast", "digest", "error", "fetch", "file", "find", "format", "limits", "model", "private",
+            "array", "cast", "digest", "error", "fetch", "file", "find", "format", "limits", "map", "model", "private",
             "quant", "remote", "serde", "stats", "storage", "tensor", "threads", "view",
         ],
     ),

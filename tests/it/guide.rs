@@ -277,6 +277,20 @@ fn examples() -> Vec<ErrorKind> {
         ErrorKind::Ambiguous,
         ErrorKind::AmbiguousName { name: "obs".to_owned() },
         ErrorKind::RepeatedField { name: "weight".to_owned() },
+        ErrorKind::Unmapped {
+            misfits: vec![
+                "e = 17 of l = 3 is missing: line 5 needs `model.layers.3.mlp.experts.17.down_proj.weight` (and 1 more)"
+                    .to_owned(),
+                "no rule uses `model.vision_tower.weight`".to_owned(),
+            ],
+            count: 3,
+        },
+        ErrorKind::Map {
+            what: "`e` is only on the left side".to_owned(),
+            line: 4,
+            column: 21,
+            text: "model.layers.{l}.e.{e}.w [h] = model.layers.{l}.w [h]".to_owned(),
+        },
         ErrorKind::Misaligned { dtype: Dtype::F32, alignment: 4 },
         ErrorKind::Cast(cast),
         ErrorKind::Codes {

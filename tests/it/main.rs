@@ -42,6 +42,8 @@ mod interop;
 #[cfg(target_os = "linux")]
 mod limits;
 mod loading;
+#[cfg(all(feature = "gguf", feature = "npz", feature = "safetensors"))]
+mod map;
 mod memory_safety;
 mod metadata;
 mod not_tensors;

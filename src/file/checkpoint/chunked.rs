@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, PAYLOADS, Result};
-use crate::fetch::{Chunks, TensorChunk, check_tiling};
+use crate::fetch::{Moves, TensorMove, check_tiling};
 use crate::file::File;
 use crate::file::file::Shards;
 use crate::format::Format;
@@ -104,10 +104,10 @@ impl ChunkedIndex {
         let chunk = |StoredChunk { offsets, info, range, codec }: StoredChunk| {
             let info = TensorInfo { shape: in_blocks(&info.shape)?, ..info };
             let strides = strides(&info, element, codec.as_ref());
-            Ok(TensorChunk { offsets: in_blocks(&offsets)?, shape: info.shape, strides, start: range.start })
+            Ok(TensorMove::chunk(range.start, &in_blocks(&offsets)?, &info.shape, &strides))
         };
         let chunks = chunks.into_iter().map(chunk).collect::<Result<_>>()?;
-        let chunks = Chunks::new(element, in_blocks(&info.shape)?, chunks, bytes as u64);
+        let chunks = Moves::new(element, in_blocks(&info.shape)?, chunks, bytes as u64);
         let start = self.joined.gather(Box::new(chunks)).ok_or_else(too_long)?;
         self.index.push_named(name, info, start..start + bytes as u64, codec)
     }

@@ -20,6 +20,10 @@ impl Json {
         self.0.is_object()
     }
 
+    pub(crate) fn is_null(&self) -> bool {
+        self.0.is_null()
+    }
+
     pub(crate) fn text(&self, path: &[&str]) -> Option<&str> {
         self.at(path)?.as_str()
     }

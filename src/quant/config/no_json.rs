@@ -17,6 +17,10 @@ impl Json {
         match *self {}
     }
 
+    pub(crate) fn is_null(&self) -> bool {
+        match *self {}
+    }
+
     pub(crate) fn text(&self, _: &[&str]) -> Option<&str> {
         match *self {}
     }

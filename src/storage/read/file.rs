@@ -67,12 +67,13 @@ impl JoinedFiles {
         Some(joined)
     }
 
-    /// Joins the same files, without copying them. More bytes can be gathered from them.
-    #[cfg(feature = "quant")]
-    pub(crate) fn share(&self) -> Self {
-        let Self { parts, starts, files, len, end, .. } = self;
+    /// Returns a file that shares the bytes of another one, at the same offsets, so that more can be gathered from them.
+    /// `None` if it is too long.
+    pub(crate) fn over(file: &Arc<FileStorage>) -> Option<Self> {
+        let FileStorage::Joined(joined) = &**file else { return Self::new(vec![file.clone()]) };
+        let Self { parts, starts, files, len, end, .. } = joined;
         let (parts, starts) = (parts.clone(), starts.clone());
-        Self { parts, starts, files: *files, len: *len, end: *end, chunk: Mutex::default() }
+        Some(Self { parts, starts, files: *files, len: *len, end: *end, chunk: Mutex::default() })
     }
 
     /// Adds gathered bytes, and returns their offset. `None` if there are too many.
