@@ -28,7 +28,7 @@ pub(crate) fn recognize(observed: &dyn Observed) -> Quantized {
             others.push(position);
         }
     }
-    let mut found = Found { observed, may_be_packed, owned: Vec::new(), quantized: Quantized::default() };
+    let mut found = Recognizer { observed, may_be_packed, owned: Vec::new(), quantized: Quantized::default() };
     let is_float8 = |(_, lead): &&(u32, Lead)| *lead == Lead::Float8;
     found.quantized.tensors.reserve_exact(leads.len() - leads.iter().filter(is_float8).count());
     for (position, lead) in leads.iter().filter(|lead| !is_float8(lead)) {
@@ -52,7 +52,7 @@ pub(crate) fn recognize(observed: &dyn Observed) -> Quantized {
 }
 
 /// What is found so far.
-struct Found<'o> {
+struct Recognizer<'o> {
     observed: &'o dyn Observed,
     /// The file has tensors called `X_packed`.
     may_be_packed: bool,
@@ -61,7 +61,7 @@ struct Found<'o> {
     quantized: Quantized,
 }
 
-impl Found<'_> {
+impl Recognizer<'_> {
     fn is_owned(&self, position: usize) -> bool {
         self.owned.get(position).copied().unwrap_or_default()
     }
