@@ -37,10 +37,12 @@
 //! | MXFP4 | `Float4::decode`, groups of 32 | `code * scale` |
 //! | MXFP4: gpt-oss | the same, with [`transpose`] | `code * scale` |
 //! | int8: compressed-tensors | [`int8::decode`] | `code * scale` |
+//! | int8 with zeros: compressed-tensors | [`int8::decode_with_zeros`] | `(code - zero) * scale` |
 //! | LLM.int8: bitsandbytes | [`int8::decode_llm`] | `(code * SCB) * (1 / 127)` |
 //! | NF4, FP4: bitsandbytes | [`codebook::decode`] | `map[code] * absmax` |
 //! | nested absmax: bitsandbytes | [`codebook::decode_absmax`] | `map[code] * absmax + offset` |
 //! | packed integers of 1 to 8 bits: compressed-tensors | [`packed::decode`] | `(code - zero) * scale` |
+//! | the same, with groups in any order | [`packed::decode_by_index`] | `(code - zero) * scale` |
 //! | GPTQ of 2, 3, 4 or 8 bits | [`gptq::decode`] | `(code - zero) * scale` |
 //! | AWQ | [`awq::decode`] | `(code - zero) * scale` |
 //! | MLX: affine of 1 to 8 bits | [`affine::decode`] | `code * scale + bias` |

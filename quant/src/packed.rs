@@ -82,6 +82,47 @@ pub fn decode<F: Float>(
     );
 }
 
+/// Decodes weights as [`decode`] does. `groups` has the group of each code, in any order.
+///
+/// ```
+/// use tensorfile_quant::packed::{self, Packing};
+///
+/// let mut weights = [0.0_f32; 3];
+/// packed::decode_by_index(&[0x98, 0x07, 0, 0], 4, Packing::Dense, &[8, 7], &[0.5, 4.0], &[1, 0, 1], &mut weights);
+/// assert_eq!(weights, [4.0, 0.5, 0.0]);
+/// ```
+///
+/// # Panics
+///
+/// If `bits` is not 1 to 8, the lengths of `words`, `zeros`, `scales`, `groups` and `out` do not match, or there is no such group.
+pub fn decode_by_index<F: Float>(
+    words: &[u8],
+    bits: u32,
+    packing: Packing,
+    zeros: &[u8],
+    scales: &[f32],
+    groups: &[u32],
+    out: &mut [F],
+) {
+    check(words, bits, packing, out.len());
+    assert!(groups.len() == out.len(), "{} groups are not those of {} weights", groups.len(), out.len());
+    assert!(zeros.len() == scales.len(), "{} zeros are not {} scales", zeros.len(), scales.len());
+    let needed = groups.iter().max().map_or(0, |&last| last as usize + 1);
+    assert!(needed <= scales.len(), "{needed} groups have {needed} scales, not {}", scales.len());
+    F::collect(out, &mut [0.0; codes::PIECE], &mut |first, out| {
+        let mut codes = [0; codes::PIECE];
+        for (i, out) in out.chunks_mut(codes::PIECE).enumerate() {
+            let first = first + i * codes::PIECE;
+            let codes = &mut codes[..out.len()];
+            unpack_words(&words[4 * packing.words(first, bits)..], bits, packing, codes);
+            for ((&code, &group), out) in codes.iter().zip(&groups[first..]).zip(out) {
+                let group = group as usize;
+                *out = (i32::from(code) - i32::from(zeros[group])) as f32 * scales[group];
+            }
+        }
+    });
+}
+
 /// Unpacks the codes of a row.
 ///
 /// ```

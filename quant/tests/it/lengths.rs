@@ -45,6 +45,14 @@ fn lengths_that_do_not_match_are_named() {
         message(|| packed::decode(&[0; 24], 3, Packing::Dense, &[0, 0], &[1.0], 64, out)),
         "64 codes in groups of 64 have 1 scales, not 2"
     );
+    assert_eq!(
+        message(|| packed::decode_by_index(&[0; 4], 4, Packing::Dense, &[0; 2], &[1.0; 2], &[0, 2], &mut out[..2])),
+        "3 groups have 3 scales, not 2"
+    );
+    assert_eq!(
+        message(|| int8::decode_with_zeros(&[0; 64], &[0], &[1.0; 2], 32, out)),
+        "64 codes in groups of 32 have 2 scales, not 1"
+    );
     assert_eq!(message(|| packed::unpack(&[], 9, Packing::Dense, &mut [])), "codes have 1 to 8 bits");
     assert_eq!(
         message(|| packed::unpack_row(&[0; 8], 3, Packing::Dense, 10, &mut [0; 2])),

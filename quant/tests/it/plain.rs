@@ -65,6 +65,10 @@ fn codes_of_a_byte_are_decoded_as_one_by_one() {
         check!("int8", weights, out => int8::decode(&codes, &scales, group, out), |i| {
             f32::from(codes[i].cast_signed()) * scales[i / group]
         });
+        let zeros = random.bytes(scales.len());
+        check!("int8 with zeros", weights, out => int8::decode_with_zeros(&codes, &zeros, &scales, group, out), |i| {
+            f32::from(i16::from(codes[i].cast_signed()) - i16::from(zeros[i / group].cast_signed())) * scales[i / group]
+        });
         check!("llm int8", weights, out => int8::decode_llm(&codes, &scales, group, out), |i| {
             (f32::from(codes[i].cast_signed()) * scales[i / group]) * 0.007_874_016
         });
@@ -121,6 +125,8 @@ fn packed_codes_are_decoded_as_one_by_one() {
         let (scales, biases) = (random.scales(groups), random.scales(groups));
         for bits in 1..=8 {
             let zeros: Vec<_> = random.bytes(groups).iter().map(|zero| zero & u8::MAX >> (8 - bits)).collect();
+            let of_code: Vec<u32> =
+                random.bytes(weights).iter().map(|i| u32::from(*i) % u32::try_from(groups).unwrap()).collect();
             for packing in [Packing::Padded, Packing::Dense] {
                 let words = random.bytes(4 * packing.words(weights, bits));
                 let code = |i| match packing {
@@ -131,6 +137,11 @@ fn packed_codes_are_decoded_as_one_by_one() {
                     format!("{packing:?}, {bits} bits"), weights,
                     out => packed::decode(&words, bits, packing, &zeros, &scales, group, out),
                     |i| (f32::from(code(i)) - f32::from(zeros[i / group])) * scales[i / group]
+                );
+                check!(
+                    format!("{packing:?}, {bits} bits, by index"), weights,
+                    out => packed::decode_by_index(&words, bits, packing, &zeros, &scales, &of_code, out),
+                    |i| (f32::from(code(i)) - f32::from(zeros[of_code[i] as usize])) * scales[of_code[i] as usize]
                 );
                 let mut codes = vec![0; weights];
                 packed::unpack(&words, bits, packing, &mut codes);

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use tensorfile_quant::codebook;
 
-use super::scales::{decode_from_within, widen_f32};
+use super::scales::{runs, widen_f32};
 use super::weight::{Decode, PartBox, StoredWeight, Tile, damaged, groups_of};
 use crate::error::Result;
 use crate::quant::Role;
@@ -36,11 +36,10 @@ impl Decode for CodebookRecipe {
             Some((nested, offset)) => {
                 let (map, second) = (numbers_of_map::<256>(&parts[3])?, widen_f32(&parts[4])?);
                 let mut absmax = vec![0.0; parts[1].len()];
-                let (first, codes) = (elements.start / self.block, (&parts[1][..], &second[..]));
-                decode_from_within(first, nested, codes, &mut absmax, &mut |codes, second, absmax| {
-                    codebook::decode_absmax(codes, &map, second, nested, offset, absmax);
-                    Ok(())
-                })?;
+                for (run, blocks) in runs(elements.start / self.block, nested, absmax.len()) {
+                    let (codes, second, out) = (&parts[1][run.clone()], &second[blocks], &mut absmax[run]);
+                    codebook::decode_absmax(codes, &map, second, nested, offset, out);
+                }
                 absmax
             }
         };

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use tensorfile_quant::{Columns, awq, gptq};
 
+use super::index::stated_groups;
 use super::scales::widen;
-use super::weight::{Decode, PartBox, StoredWeight, Tile, codes_to_word, damaged, groups_of, words_of};
+use super::weight::{AT_ONCE_ACROSS, Decode, PartBox, StoredWeight, Tile, codes_to_word, groups_of, words_of};
 use crate::error::Result;
 use crate::quant::Role;
 use crate::quant::recipe::{ColumnsKind, ColumnsRecipe, ScaleCode};
@@ -21,6 +22,10 @@ impl Decode for ColumnsRecipe {
 
     fn row_unit(&self) -> usize {
         self.codes_to_word()
+    }
+
+    fn at_once(&self, _: &StoredWeight) -> usize {
+        AT_ONCE_ACROSS
     }
 
     fn parts(&self, weight: &StoredWeight, tile: &Tile) -> Vec<PartBox> {
@@ -99,18 +104,4 @@ impl ColumnsRecipe {
         let (outputs, unit) = (&tile.rows, self.codes_to_word());
         outputs.start / unit * unit..outputs.end.next_multiple_of(unit).min(weight.shape().dims()[0])
     }
-}
-
-/// Reads the groups that an index states, and checks that the weight has them.
-fn stated_groups(weight: &StoredWeight, index: &[u8], groups: usize) -> Result<Vec<u32>> {
-    let stated = index.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes));
-    let checked = stated.map(|found| {
-        let known = u32::try_from(found).ok().filter(|group| (*group as usize) < groups);
-        known.ok_or_else(|| {
-            let [index, scale] =
-                [Role::Index, Role::Scale].map(|role| weight.tensor.part(role).map_or("", |part| part.name()));
-            damaged(format!("`{index}` has the group {found}, but `{scale}` has {groups}"))
-        })
-    });
-    checked.collect()
 }

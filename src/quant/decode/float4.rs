@@ -3,7 +3,7 @@
 use tensorfile_quant::{Float4, float4, transpose};
 
 use super::scales::{widen, widen_f32};
-use super::weight::{Decode, PartBox, StoredWeight, Tile, damaged, groups_of};
+use super::weight::{AT_ONCE, AT_ONCE_ACROSS, Decode, PartBox, StoredWeight, Tile, damaged, groups_of};
 use crate::error::Result;
 use crate::quant::Role;
 use crate::quant::recipe::{Float4Order, Float4Recipe, Second};
@@ -22,6 +22,10 @@ impl Decode for Float4Recipe {
 
     fn row_unit(&self) -> usize {
         if self.is_transposed { self.group } else { 1 }
+    }
+
+    fn at_once(&self, _: &StoredWeight) -> usize {
+        if self.is_transposed { AT_ONCE_ACROSS } else { AT_ONCE }
     }
 
     fn parts(&self, weight: &StoredWeight, tile: &Tile) -> Vec<PartBox> {

@@ -8,6 +8,7 @@ mod codebook;
 mod columns;
 mod float4;
 mod ggml;
+mod index;
 mod packed;
 mod scaled;
 mod scales;
@@ -30,12 +31,6 @@ use crate::read::Index;
 use crate::storage::{FileStorage, GatherBytes, Wanted};
 use crate::tensor::Dtype;
 use weight::{Decode, PartBox, StoredWeight, Tile, out_of_memory};
-
-/// The most elements that are decoded at once, unless a row has more: a processor's cache holds them.
-const AT_ONCE: usize = 256 << 10;
-
-/// The same for weights whose rows are columns as they are stored. A tile has a short run of each stored row.
-const AT_ONCE_ACROSS: usize = 4 << 20;
 
 /// Returns what decodes a recipe; `None` if nothing does.
 fn family(recipe: &Recipe) -> Option<&dyn Decode> {
@@ -140,8 +135,7 @@ impl DecodedTensor {
         let (unit, row_unit) = (family.unit(&self.weight), family.row_unit());
         let aligned =
             columns.start - columns.start % unit..columns.end.next_multiple_of(unit).min(self.weight.columns());
-        let most = if row_unit > 1 { AT_ONCE_ACROSS } else { AT_ONCE };
-        let at_once = (most / aligned.len()).max(1).next_multiple_of(row_unit);
+        let at_once = (family.at_once(&self.weight) / aligned.len()).max(1).next_multiple_of(row_unit);
         let mut index: Vec<usize> = lead.iter().map(|range| range.start).collect();
         loop {
             let mut start = rows.start;

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tensorfile_quant::int8;
 
-use super::scales::{decode_from_within, float8, widen};
+use super::scales::{float8, runs, widen};
 use super::weight::{Decode, PartBox, StoredWeight, Tile, groups_of};
 use crate::error::Result;
 use crate::quant::Role;
@@ -17,12 +17,11 @@ impl Decode for ScaledRecipe {
     }
 
     fn parts(&self, weight: &StoredWeight, tile: &Tile) -> Vec<PartBox> {
-        let codes = weight.part(Role::Codes);
         let columns = groups_of(&tile.aligned, self.unit(weight));
-        vec![
-            weight.matrix(codes, tile, tile.rows.clone(), columns),
-            self.of_blocks(weight, weight.part(Role::Scale), tile),
-        ]
+        let codes = weight.matrix(weight.part(Role::Codes), tile, tile.rows.clone(), columns);
+        let of_blocks = |part| self.of_blocks(weight, part, tile);
+        let zeros = weight.find(Role::Zero).map(of_blocks);
+        [codes, of_blocks(weight.part(Role::Scale))].into_iter().chain(zeros).collect()
     }
 
     fn compute(&self, _: &StoredWeight, tile: &Tile, parts: &[Vec<u8>], out: &mut [f32]) -> Result<()> {
@@ -31,15 +30,19 @@ impl Decode for ScaledRecipe {
         let (columns, first_row) = (&tile.aligned, tile.rows.start / of_rows);
         let in_row = groups_of(columns, of_columns).len();
         for ((row, codes), out) in tile.rows.clone().zip(tile.by_row(&parts[0])).zip(tile.by_row_mut(out)) {
-            let scales = &scales[(row / of_rows - first_row) * in_row..][..in_row];
-            decode_from_within(columns.start, of_columns, (codes, scales), out, &mut |codes, scales, out| {
-                match self.code {
-                    Code::Float8(dtype) => float8(dtype)?.decode(codes, scales, of_columns, out),
-                    Code::I8 => int8::decode(codes, scales, of_columns, out),
-                    Code::LlmInt8 => int8::decode_llm(codes, scales, of_columns, out),
+            let of_row = (row / of_rows - first_row) * in_row;
+            for (run, blocks) in runs(columns.start, of_columns, columns.len()) {
+                let blocks = of_row + blocks.start..of_row + blocks.end;
+                let (codes, scales, out) = (&codes[run.clone()], &scales[blocks.clone()], &mut out[run]);
+                match (self.code, parts.get(2)) {
+                    (Code::Float8(dtype), _) => float8(dtype)?.decode(codes, scales, of_columns, out),
+                    (Code::I8, None) => int8::decode(codes, scales, of_columns, out),
+                    (Code::I8, Some(zeros)) => {
+                        int8::decode_with_zeros(codes, &zeros[blocks], scales, of_columns, out);
+                    }
+                    (Code::LlmInt8, _) => int8::decode_llm(codes, scales, of_columns, out),
                 }
-                Ok(())
-            })?;
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Scales as numbers, and the blocks that share them.
 
+use std::ops::Range;
+
 use half::{bf16, f16};
 use tensorfile_quant::{Float as _, Float8};
 
@@ -44,29 +46,16 @@ pub(super) fn float8(dtype: Dtype) -> Result<Float8> {
     })
 }
 
-/// Decodes codes with the scales of their blocks. The first code begins a block, or the rest of one.
-pub(super) type DecodeRun<'d> = dyn FnMut(&[u8], &[f32], &mut [f32]) -> Result<()> + 'd;
-
-/// Decodes a run of codes of which the first may be within a block.
+/// Divides a run of codes, of which the first may be within a block, into runs that begin with the code of a scale: the rest of
+/// the first block, and whole blocks. Returns the codes of each run, and the scales of their blocks.
 ///
-/// Kernels count blocks from their first code. The rest of a block that began before is therefore a call of its own.
-pub(super) fn decode_from_within(
-    first: usize,
-    block: usize,
-    (codes, scales): (&[u8], &[f32]),
-    out: &mut [f32],
-    decode: &mut DecodeRun<'_>,
-) -> Result<()> {
+/// Kernels count blocks from their first code.
+pub(super) fn runs(first: usize, block: usize, codes: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
     let rest = match first % block {
         0 => 0,
-        begun => (block - begun).min(out.len()),
+        begun => (block - begun).min(codes),
     };
-    if rest == 0 {
-        return decode(codes, scales, out);
-    }
-    decode(&codes[..rest], &scales[..1], &mut out[..rest])?;
-    if rest == out.len() {
-        return Ok(());
-    }
-    decode(&codes[rest..], &scales[1..], &mut out[rest..])
+    let begun = usize::from(rest > 0);
+    let all = begun + (codes - rest).div_ceil(block);
+    [(0..rest, 0..begun), (rest..codes, begun..all)].into_iter().filter(|(codes, _)| !codes.is_empty())
 }

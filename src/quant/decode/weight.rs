@@ -8,6 +8,12 @@ use crate::quant::{LogicalTensor, Role};
 use crate::read::Index;
 use crate::tensor::{Dtype, Shape};
 
+/// Elements that are decoded at once: a processor's cache holds them.
+pub(super) const AT_ONCE: usize = 256 << 10;
+
+/// The same for weights of which a tile has a short run of each stored row, or a part again that all tiles need.
+pub(super) const AT_ONCE_ACROSS: usize = 4 << 20;
+
 /// A family of recipes that are decoded in the same way.
 pub(super) trait Decode {
     /// Returns the number of columns that can only be decoded together.
@@ -15,10 +21,14 @@ pub(super) trait Decode {
         1
     }
 
-    /// Returns the number of rows that can only be decoded together. If it is more than one, rows are columns as they are
-    /// stored.
+    /// Returns the number of rows that can only be decoded together.
     fn row_unit(&self) -> usize {
         1
+    }
+
+    /// Returns the most elements that are decoded at once, unless a row has more.
+    fn at_once(&self, _weight: &StoredWeight) -> usize {
+        AT_ONCE
     }
 
     /// Returns the boxes of the parts that a tile takes.

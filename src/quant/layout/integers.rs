@@ -29,15 +29,12 @@ pub(super) fn scaled(
         ([rows, _], [scales, 1]) if rows == scales => "a scale for each row",
         _ => return Err(format!("the scale of `{name}` is {scale}, which is not one for each row of {codes}")),
     };
-    let shape = codes.shape.dims();
-    let recipe = if tensors.look(&zero).is_some() {
+    if tensors.look(&zero).is_some() {
         tensors.need_shape(Role::Zero, &zero, &[Dtype::I8], scale.shape.dims())?;
-        // Weights with zero points are not decoded: compressed-tensors makes none.
-        Recipe::Refused
-    } else {
-        let (scale_code, blocks) = (ScaleCode::Float(scale.dtype), row_blocks(shape, scale));
-        Recipe::Scaled(ScaledRecipe { code: Code::I8, scale: scale_code, blocks })
-    };
+    }
+    let shape = codes.shape.dims();
+    let (scale_code, blocks) = (ScaleCode::Float(scale.dtype), row_blocks(shape, scale));
+    let recipe = Recipe::Scaled(ScaledRecipe { code: Code::I8, scale: scale_code, blocks });
     Ok(Known::new(Scheme::Int8, details, shape, recipe))
 }
 

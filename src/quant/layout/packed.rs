@@ -102,9 +102,7 @@ fn integers(tensors: &mut Candidate<'_>, name: &str, codes: &TensorInfo) -> Resu
         return Err(format!("`{name}_g_idx` is {index}, but expected i32[{columns}]"));
     }
     let recipe = Recipe::Packed(PackedRecipe { bits: u32::try_from(bits).unwrap_or_default(), is_dense, group });
-    let known = Known::new(Scheme::Packed, format!("{bits} bits, groups of {group}"), &[rows, columns], recipe);
-    // Columns in the order of their importance are not decoded.
-    Ok(if index.is_some() { Known { recipe: Recipe::Refused, ..known } } else { known })
+    Ok(Known::new(Scheme::Packed, format!("{bits} bits, groups of {group}"), &[rows, columns], recipe))
 }
 
 fn bits_of(number: Option<i64>) -> Option<usize> {

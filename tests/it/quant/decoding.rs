@@ -8,7 +8,7 @@ use half::bf16;
 use ndarray::{ArrayD, ArrayViewD};
 use sha2::{Digest as _, Sha256};
 use tensorfile::view::Dequantized;
-use tensorfile::{Dequantize, Dtype, File, OpenOptions, Tensor, TensorMap, safetensors};
+use tensorfile::{Dequantize, Dtype, File, OpenOptions, Tensor, TensorInfo, TensorMap, safetensors};
 
 use super::{Case, cases};
 
@@ -188,6 +188,98 @@ fn bytes_are_read_from_any_offset() {
                 assert_eq!(bytes, whole.as_bytes()[offset..offset + len], "{}: {offset}", case.name);
             }
         }
+    }
+}
+
+/// Opens tensors with a configuration of compressed-tensors, decoded to f32.
+fn of_compressed_tensors(map: &TensorMap) -> tensorfile::Result<File> {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config.json");
+    std::fs::write(&config, r#"{"quantization_config": {"quant_method": "compressed-tensors"}}"#).unwrap();
+    to(Dtype::F32).config(config).from_bytes(safetensors::to_vec(map).unwrap())
+}
+
+/// Checks a weight, whole and in slices, against its numbers.
+fn check_slices(file: &File, name: &str, expected: &ndarray::Array2<f32>) {
+    let tensor = file.get(name).unwrap();
+    for ranges in boxes(tensor.shape().dims()) {
+        let expected = expected.slice_each_axis(|axis| ndarray::Slice::from(ranges[axis.axis.index()].clone()));
+        assert_eq!(bits(&view(&tensor.slice(&ranges).unwrap()).view()), bits(&expected.into_dyn()), "{ranges:?}");
+    }
+}
+
+/// `weight_g_idx` of compressed-tensors: each column names its group.
+#[test]
+fn columns_in_any_order_have_the_scales_of_their_groups() {
+    let (rows, columns, groups) = (40, 96, 3);
+    let code = |row: usize, column: usize| (7 * row + 5 * column + column / 3) % 16;
+    let zero = |row: usize, group: usize| (3 * row + 5 * group) % 16;
+    let scale = |row: usize, group: usize| (row as f32 - 7.3) / (group as f32 + 1.7);
+    let group = |column: usize| (column * 7 + column / 8) % groups;
+    let word = |codes: [usize; 8]| codes.iter().rev().fold(0_u32, |word, code| word << 4 | *code as u32).cast_signed();
+    let packed = ndarray::Array2::from_shape_fn((rows, columns / 8), |(row, i)| {
+        word(std::array::from_fn(|at| code(row, 8 * i + at)))
+    });
+    let zeros = ndarray::Array2::from_shape_fn((rows / 8, groups), |(i, group)| {
+        word(std::array::from_fn(|at| zero(8 * i + at, group)))
+    });
+    let mut map = TensorMap::new();
+    map.insert("a.weight_packed", packed);
+    map.insert("a.weight_scale", ndarray::Array2::from_shape_fn((rows, groups), |(row, group)| scale(row, group)));
+    map.insert("a.weight_shape", ndarray::arr1(&[rows as i64, columns as i64]));
+    map.insert("a.weight_g_idx", ndarray::Array1::from_shape_fn(columns, |column| group(column) as i32));
+    let expected = |zero: &dyn Fn(usize, usize) -> usize| {
+        ndarray::Array2::from_shape_fn((rows, columns), |(row, column)| {
+            let group = group(column);
+            (code(row, column) as f32 - zero(row, group) as f32) * scale(row, group)
+        })
+    };
+    check_slices(&of_compressed_tensors(&map).unwrap(), "a.weight", &expected(&|_, _| 8));
+    map.insert("a.weight_zero_point", zeros);
+    check_slices(&of_compressed_tensors(&map).unwrap(), "a.weight", &expected(&zero));
+
+    // A group that is none, and one that has no column: programs differ in which scales come after it.
+    for (index, expected) in [
+        (|column: usize| column as i32 % 4, "`a.weight_g_idx` has the group 3, but `a.weight_scale` has 3"),
+        (|_| -1, "`a.weight_g_idx` has the group -1, but `a.weight_scale` has 3"),
+        (
+            |column| 2 * (column as i32 % 2),
+            "`a.weight_g_idx` has no column of the group 1, of which `a.weight_scale` has 3",
+        ),
+    ] as [(fn(usize) -> i32, &str); 3]
+    {
+        map.insert("a.weight_g_idx", ndarray::Array1::from_shape_fn(columns, index));
+        let error = of_compressed_tensors(&map).unwrap().tensor("a.weight").unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// `weight_zero_point` beside i8 of compressed-tensors: one for each scale.
+#[test]
+fn integers_of_a_byte_may_have_zeros() {
+    let (rows, columns) = (24, 50);
+    let code = |row: usize, column: usize| ((11 * row + 7 * column) % 256) as u8;
+    let zero = |row: usize| (37 * row % 256) as u8;
+    let codes: Vec<u8> = (0..rows * columns).map(|i| code(i / columns, i % columns)).collect();
+    for scales in [1, rows] {
+        let of_row = |row: usize| if scales == 1 { 0 } else { row };
+        let scale = |row: usize| 0.013 * (of_row(row) as f32 + 1.0);
+        let mut map = TensorMap::new();
+        map.insert("a.weight", Tensor::new(TensorInfo::new(Dtype::I8, [rows, columns]), &codes).unwrap());
+        let zeros: Vec<u8> = (0..scales).map(zero).collect();
+        let shape = if scales == 1 { vec![1] } else { vec![rows, 1] };
+        let of_scales: Vec<f32> = (0..scales).map(scale).collect();
+        map.insert("a.weight_scale", Tensor::from_slice(&of_scales, shape.clone()).unwrap());
+        map.insert("a.weight_zero_point", Tensor::new(TensorInfo::new(Dtype::I8, shape), &zeros).unwrap());
+        let expected = ndarray::Array2::from_shape_fn((rows, columns), |(row, column)| {
+            let [code, zero] = [code(row, column), zero(of_row(row))].map(|byte| f32::from(byte.cast_signed()));
+            (code - zero) * scale(row)
+        });
+        check_slices(&of_compressed_tensors(&map).unwrap(), "a.weight", &expected);
+        // Another shape than that of the scales fits nothing.
+        map.insert("a.weight_zero_point", Tensor::new(TensorInfo::new(Dtype::I8, [2, 1]), &[0, 0]).unwrap());
+        let file = of_compressed_tensors(&map).unwrap();
+        assert_eq!(file.quantized().unwrap().unknown().len(), 1);
     }
 }
 
