@@ -15,7 +15,7 @@ use super::dequantize::DecodedFiles;
 use super::place::Siblings;
 use crate::error::{Error, Result};
 use crate::model::RenameRules;
-use crate::quant::{Config, Json, MAX_CONFIG_BYTES, Observed, Quantized, may_be_quantized, recognize};
+use crate::quant::{CONFIG, Config, Json, MAX_CONFIG_BYTES, Observed, Quantized, may_be_quantized, recognize};
 use crate::storage::{FileReader, FileStorage, ReadAt};
 use crate::tensor::TensorInfo;
 
@@ -97,6 +97,28 @@ impl File {
         Ok(self.quantization.recognized.get_or_init(|| recognized))
     }
 
+    /// Returns the bytes of `config.json` beside the file, on disk or at the URL. `None` if there is none, or if it cannot be
+    /// read or has more than 1 MiB.
+    ///
+    /// Its `quantization_config` or `quantization` says how weights are stored. Write it without them beside a file of decoded
+    /// weights.
+    ///
+    /// ```
+    /// use tensorfile::{File, TensorMap, safetensors};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("model.safetensors");
+    /// safetensors::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// std::fs::write(path.with_file_name("config.json"), r#"{"model_type": "llama"}"#)?;
+    /// let config = File::open(&path)?.read_configuration();
+    /// assert_eq!(config.as_deref(), Some(&br#"{"model_type": "llama"}"#[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn read_configuration(&self) -> Option<Vec<u8>> {
+        read_sibling(self.quantization.siblings.as_deref()?, CONFIG).ok()?
+    }
+
     fn recognize_quantized(&self) -> Result<Quantized> {
         // Most files have none.
         if !(0..self.len()).any(|i| may_be_quantized(self.index.name(i), self.index.entry(i).info())) {
@@ -113,12 +135,10 @@ impl File {
 
     /// Returns all of the configuration: the named one, or `config.json` beside the file; `None` if there is none.
     pub(super) fn config_json(&self) -> Result<Option<Json>, String> {
-        const NAME: &str = "config.json";
-
         let Quantization { config, siblings, .. } = &self.quantization;
         let (name, bytes) = match (config, siblings) {
             (Some(path), _) => (path.display().to_string(), read_file(path).map(Some)),
-            (None, Some(siblings)) => (NAME.to_owned(), read_sibling(&**siblings, NAME)),
+            (None, Some(siblings)) => (CONFIG.to_owned(), read_sibling(&**siblings, CONFIG)),
             (None, None) => return Ok(None),
         };
         let parsed = bytes.and_then(|bytes| bytes.map(|bytes| Json::parse(&bytes)).transpose());

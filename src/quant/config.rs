@@ -9,7 +9,7 @@ mod json;
 pub(crate) use json::Json;
 
 /// The files that may state a quantization, in the order in which they are read. The first that states one counts.
-const CONFIG: &str = "config.json";
+pub(crate) const CONFIG: &str = "config.json";
 const OF_GPTQ: &str = "quantize_config.json";
 const OF_MODELOPT: &str = "hf_quant_config.json";
 

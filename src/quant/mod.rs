@@ -39,7 +39,7 @@ mod observed;
 mod recipe;
 mod recognize;
 
-pub(crate) use config::{Config, Json, MAX_BYTES as MAX_CONFIG_BYTES};
+pub(crate) use config::{CONFIG, Config, Json, MAX_BYTES as MAX_CONFIG_BYTES};
 #[cfg(feature = "quant")]
 pub(crate) use decode::DecodedTensor;
 pub use logical::{LogicalTensor, Part, Quantized, Role, Scheme, UnknownCodes, Verdict};

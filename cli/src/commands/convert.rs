@@ -1,11 +1,10 @@
-use std::fs;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
 use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::report::WarningKind;
-use tensorfile::{ErrorKind, File, Format, Tensors};
+use tensorfile::{ErrorKind, Format, Tensors};
 use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
@@ -14,7 +13,7 @@ use crate::args::{
     is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
 };
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Export, Kept, quoted, torn};
+use crate::export::{Export, Kept, StaleConfiguration, torn};
 use crate::output::{Stdout, note, warnings};
 
 /// Convert a file to another format, to other dtypes or to other names.
@@ -137,28 +136,18 @@ impl Convert {
         if self.cast.is_given() {
             self.cast.check_uncast(&cast.casts(), &export.list()?, self.write.lossy)?;
         }
+        let is_sharded = export.files() > 1;
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         if self.decoding.is_given()
-            && let Some(stale) = stale_configuration(&file)
+            && let Some(stale) = StaleConfiguration::beside(&file)
         {
-            note(stale);
+            stale.settle(&self.output, is_sharded, self.write.dry_run)?;
         }
         if !self.write.dry_run {
             self.cast.report(&cast.casts());
         }
         Ok(Verdict::Pass)
     }
-}
-
-/// Says which keys of the configuration beside a file are not true of its decoded weights.
-fn stale_configuration(file: &File) -> Option<String> {
-    let path = file.path()?.with_file_name("config.json");
-    let config: serde_json::Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
-    let keys = ["quantization_config", "quantization"];
-    let stale: Vec<String> = keys.iter().filter(|key| config.get(key).is_some()).map(|key| (*key).to_owned()).collect();
-    let (is, path) = (if stale.len() == 1 { "is" } else { "are" }, path.display());
-    (!stale.is_empty())
-        .then(|| format!("{path}: {} {is} not true of decoded weights; copy the file without it", quoted(&stale)))
 }
 
 /// A folder that is packed into WebDataset shards, or a shard that is unpacked.

@@ -6,6 +6,7 @@
 //!
 //! Everything up to `run` reads the indices of files only.
 
+mod configuration;
 mod sources;
 
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ use crate::output::numbers::counted;
 use crate::output::tensors::type_label;
 use crate::output::{Column, HEADER, Stdout, Table, escape, note};
 
+pub use configuration::StaleConfiguration;
 pub use sources::Advancing;
 use sources::{Storable, Watched};
 

@@ -111,3 +111,31 @@ fn a_pipe_is_decoded_as_the_file_is() {
     assert_eq!(tensors(&from_file.stdout), tensors(&from_pipe.stdout));
     assert_eq!(tensors(&from_file.stdout)[0]["dtype"], "f32");
 }
+
+#[test]
+fn a_model_in_another_folder_gets_a_configuration_that_is_true() {
+    let session = session("fp8-block-shards");
+    for folder in ["sharded", "single", "other", "theirs", "some"] {
+        fs::create_dir(session.path(folder)).unwrap();
+    }
+    fs::write(session.path("theirs/config.json"), "{\"quantization\": {}}").unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert model sharded/model.safetensors --dequantize --max-shard-size 30KB --dry-run",
+        "convert model sharded/model.safetensors --dequantize --max-shard-size 30KB",
+        "convert model sharded/model.safetensors --dequantize --max-shard-size 30KB",
+        "convert model single/model.safetensors --dequantize",
+        "convert model other/weights.safetensors --dequantize",
+        "convert model theirs/model.safetensors --dequantize",
+        "convert model some/model.safetensors --dequantize=none*",
+        "convert model some/model.safetensors",
+        "convert model model/model.safetensors --dequantize",
+    ]));
+    let written =
+        ["sharded", "single"].map(|folder| fs::read_to_string(session.path(folder).join("config.json")).unwrap());
+    assert_eq!(written, ["{\n  \"model_type\": \"deepseek_v3\"\n}\n"; 2]);
+    assert_eq!(fs::read_to_string(session.path("theirs/config.json")).unwrap(), "{\"quantization\": {}}");
+    assert!(!session.path("other/config.json").exists() && !session.path("some/config.json").exists());
+    // What was written opens as it is.
+    let file = File::open(session.path("sharded")).unwrap();
+    assert!(file.quantized().unwrap().is_empty() && file.shards().len() > 1);
+}
