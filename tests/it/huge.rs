@@ -69,3 +69,123 @@ fn opens_lists_and_slices_in_bounded_memory() {
         fs::remove_file(&path).unwrap();
     }
 }
+
+/// FP8 codes in blocks of 128 x 128, made as they are read: matrices of 128 MiB, and their scales after all of them.
+#[cfg(feature = "quant")]
+struct MadeOfBlocks {
+    header: Vec<u8>,
+    codes: u64,
+    scales: u64,
+}
+
+#[cfg(feature = "quant")]
+impl MadeOfBlocks {
+    const ROWS: usize = 1 << 13;
+    const COLUMNS: usize = 1 << 14;
+    const BYTES: u64 = (Self::ROWS * Self::COLUMNS) as u64;
+
+    fn new(matrices: u64) -> Self {
+        use std::fmt::Write as _;
+
+        let (codes, scales) = (Self::BYTES, (Self::ROWS / 128 * Self::COLUMNS / 128 * size_of::<f32>()) as u64);
+        let mut entries = String::new();
+        let mut entry = |name: &str, dtype: &str, [rows, columns]: [usize; 2], start: u64, bytes: u64| {
+            let comma = if entries.is_empty() { "" } else { "," };
+            let range = [start, start + bytes];
+            write!(
+                entries,
+                r#"{comma}"{name}":{{"dtype":"{dtype}","shape":[{rows},{columns}],"data_offsets":{range:?}}}"#
+            )
+            .unwrap();
+        };
+        for i in 0..matrices {
+            entry(&format!("{i}.weight"), "F8_E4M3", [Self::ROWS, Self::COLUMNS], i * codes, codes);
+        }
+        for i in 0..matrices {
+            let start = matrices * codes + i * scales;
+            let grid = [Self::ROWS / 128, Self::COLUMNS / 128];
+            entry(&format!("{i}.weight_scale_inv"), "F32", grid, start, scales);
+        }
+        let json = format!("{{{entries}}}");
+        let padded = json.len().next_multiple_of(8);
+        let mut header = (padded as u64).to_le_bytes().to_vec();
+        header.extend(json.bytes());
+        header.resize(8 + padded, b' ');
+        Self { header, codes: matrices * codes, scales: matrices * scales }
+    }
+}
+
+#[cfg(feature = "quant")]
+impl tensorfile::file::ReadRanges for MadeOfBlocks {
+    fn len(&self) -> std::io::Result<u64> {
+        Ok(self.header.len() as u64 + self.codes + self.scales)
+    }
+
+    fn name(&self) -> std::borrow::Cow<'_, str> {
+        "blocks".into()
+    }
+
+    fn read_at(&self, offset: u64, bytes: &mut [u8]) -> std::io::Result<()> {
+        /// 1.0 in E4M3.
+        const CODE: u8 = 0x38;
+        let codes = self.header.len() as u64;
+        let scales = codes + self.codes;
+        let (start, end) = (offset, offset + bytes.len() as u64);
+        let place = |at: u64| usize::try_from(at.clamp(start, end) - start).unwrap();
+        let (in_header, in_scales) = (place(codes), place(scales));
+        if in_header > 0 {
+            let from = usize::try_from(start).unwrap();
+            bytes[..in_header].copy_from_slice(&self.header[from..from + in_header]);
+        }
+        bytes[in_header..in_scales].fill(CODE);
+        // Each is read as a whole.
+        bytes[in_scales..].chunks_exact_mut(4).for_each(|scale| scale.copy_from_slice(&0.5_f32.to_le_bytes()));
+        Ok(())
+    }
+}
+
+/// Counts bytes, and keeps the last two.
+#[cfg(feature = "quant")]
+#[derive(Default)]
+struct CountingSink {
+    bytes: u64,
+    last: [u8; 2],
+}
+
+#[cfg(feature = "quant")]
+impl std::io::Write for CountingSink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        self.last = bytes.last_chunk().copied().unwrap_or(self.last);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `TENSORFILE_TEST_GIB=70` makes a model that exceeds any memory.
+#[cfg(feature = "quant")]
+#[test]
+fn decodes_weights_in_bounded_memory() {
+    use std::sync::Arc;
+
+    use half::bf16;
+    use tensorfile::{Dequantize, Dtype, WriteOptions, safetensors};
+
+    if !is_alone("huge::decodes_weights_in_bounded_memory") {
+        return;
+    }
+    // Two bounds by default, as kernels are slow without all optimizations.
+    let matrices =
+        std::env::var("TENSORFILE_TEST_GIB").map_or(1, |gib| gib.parse::<u64>().unwrap() * GIB / MadeOfBlocks::BYTES);
+    let options = OpenOptions::new().format(&safetensors::FORMAT).dequantize(Dequantize::to(Dtype::Bf16));
+    let file = options.open_ranges(Arc::new(MadeOfBlocks::new(matrices))).unwrap();
+    let mut sink = CountingSink::default();
+    safetensors::FORMAT.to_writer(&mut sink, &file, &WriteOptions::new()).unwrap();
+    assert_eq!(sink.last, bf16::from_f32(0.5).to_le_bytes());
+    assert!(sink.bytes >= 2 * MadeOfBlocks::BYTES * matrices, "{}", sink.bytes);
+    let held = peak();
+    assert!(held < BOUND, "{} MiB for {} MiB of codes", held >> 20, matrices * MadeOfBlocks::BYTES >> 20);
+}
