@@ -354,7 +354,8 @@ impl MoveCheck {
             MoveCheckKind::Equal([one, two]) => vec![one.clone(), two.clone()],
             MoveCheckKind::Zeros { start, axes } => {
                 let last: usize = axes.iter().map(|(len, stride)| (len - 1) * stride).sum();
-                vec![*start..start.saturating_add(((last + 1) * element) as u64)]
+                let end = start.saturating_add(((last + 1) * element) as u64);
+                std::iter::once(*start..end).collect()
             }
         }
     }

@@ -88,7 +88,7 @@ impl AxisSizes {
             [axis] if !inside(&axis) => {
                 self.set(equation, axis, values, 1);
                 let known = self.places(equation, dim, values).map_or(u64::MAX, |places| places.len);
-                if known == 0 || length % known != 0 {
+                if known == 0 || !length.is_multiple_of(known) {
                     return Err(DimMisfit::Multiple(known));
                 }
                 self.set(equation, axis, values, length / known);

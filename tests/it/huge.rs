@@ -187,5 +187,5 @@ fn decodes_weights_in_bounded_memory() {
     assert_eq!(sink.last, bf16::from_f32(0.5).to_le_bytes());
     assert!(sink.bytes >= 2 * MadeOfBlocks::BYTES * matrices, "{}", sink.bytes);
     let held = peak();
-    assert!(held < BOUND, "{} MiB for {} MiB of codes", held >> 20, matrices * MadeOfBlocks::BYTES >> 20);
+    assert!(held < BOUND, "{} MiB for {} MiB of codes", held >> 20, (matrices * MadeOfBlocks::BYTES) >> 20);
 }

@@ -471,7 +471,7 @@ fn programs_are_told_all() {
             "missing": [{ "name": "weight", "expected": "f32[_, _]", "near": ["weihgt"] }],
             "unexpected": [{ "name": "weihgt", "info": { "dtype": "f32", "shape": [2, 3] }, "near": ["weight"] }],
             "wrong_dtype": [{ "name": "bias", "found": { "dtype": "f64", "shape": [2] }, "expected": "f32" }],
-            "wrong_shape": [], "wrong_layout": [], "gaps": [], "missing_metadata": [], "invalid_metadata": [],
+            "wrong_shape": [], "codes": [], "wrong_layout": [], "gaps": [], "missing_metadata": [], "invalid_metadata": [],
             "refused": null
         })
     );

@@ -264,7 +264,7 @@ fn compare(file: &File, expected: &TensorMap, random: &mut Random, text: &str) {
         let len = expected.as_bytes().len();
         for _ in 0..3 {
             let start = random.below(len.max(1));
-            let mut window = vec![7; random.below((len - start).min(4096).max(1))];
+            let mut window = vec![7; random.below((len - start).clamp(1, 4096))];
             tensor.read_at(start as u64, &mut window).unwrap();
             assert_eq!(window, expected.as_bytes()[start..start + window.len()], "{name} at {start} of\n{text}");
         }

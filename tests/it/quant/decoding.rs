@@ -226,8 +226,8 @@ fn columns_in_any_order_have_the_scales_of_their_groups() {
     let mut map = TensorMap::new();
     map.insert("a.weight_packed", packed);
     map.insert("a.weight_scale", ndarray::Array2::from_shape_fn((rows, groups), |(row, group)| scale(row, group)));
-    map.insert("a.weight_shape", ndarray::arr1(&[rows as i64, columns as i64]));
-    map.insert("a.weight_g_idx", ndarray::Array1::from_shape_fn(columns, |column| group(column) as i32));
+    map.insert("a.weight_shape", ndarray::arr1(&[rows, columns].map(|dim| i64::try_from(dim).unwrap())));
+    map.insert("a.weight_g_idx", ndarray::Array1::from_shape_fn(columns, |column| number(group(column))));
     let expected = |zero: &dyn Fn(usize, usize) -> usize| {
         ndarray::Array2::from_shape_fn((rows, columns), |(row, column)| {
             let group = group(column);
@@ -240,10 +240,10 @@ fn columns_in_any_order_have_the_scales_of_their_groups() {
 
     // A group that is none, and one that has no column: programs differ in which scales come after it.
     for (index, expected) in [
-        (|column: usize| column as i32 % 4, "`a.weight_g_idx` has the group 3, but `a.weight_scale` has 3"),
+        (|column: usize| number(column % 4), "`a.weight_g_idx` has the group 3, but `a.weight_scale` has 3"),
         (|_| -1, "`a.weight_g_idx` has the group -1, but `a.weight_scale` has 3"),
         (
-            |column| 2 * (column as i32 % 2),
+            |column| number(2 * (column % 2)),
             "`a.weight_g_idx` has no column of the group 1, of which `a.weight_scale` has 3",
         ),
     ] as [(fn(usize) -> i32, &str); 3]
@@ -252,6 +252,10 @@ fn columns_in_any_order_have_the_scales_of_their_groups() {
         let error = of_compressed_tensors(&map).unwrap().tensor("a.weight").unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+fn number(group: usize) -> i32 {
+    i32::try_from(group).unwrap()
 }
 
 /// `weight_zero_point` beside i8 of compressed-tensors: one for each scale.
