@@ -37,6 +37,8 @@ pub struct Failure {
     message: Option<String>,
     /// The JSON output already has it.
     is_listed: bool,
+    /// More lines of the message.
+    details: Vec<String>,
 }
 
 impl Failure {
@@ -48,12 +50,18 @@ impl Failure {
 
     /// A tensor of the command line is missing.
     pub fn not_found(message: impl fmt::Display) -> Self {
-        Self { code: Self::FAIL, file: None, message: Some(message.to_string()), is_listed: false }
+        Self { code: Self::FAIL, file: None, message: Some(message.to_string()), is_listed: false, details: Vec::new() }
     }
 
     /// The command line asks for something impossible.
     pub fn usage(message: impl fmt::Display) -> Self {
-        Self { code: Self::USAGE, file: None, message: Some(message.to_string()), is_listed: false }
+        Self {
+            code: Self::USAGE,
+            file: None,
+            message: Some(message.to_string()),
+            is_listed: false,
+            details: Vec::new(),
+        }
     }
 
     /// The command line asks for something impossible of a file.
@@ -69,6 +77,7 @@ impl Failure {
             file: Some(display_name(path).display().to_string()),
             message: Some(message),
             is_listed: false,
+            details: Vec::new(),
         }
     }
 
@@ -79,17 +88,18 @@ impl Failure {
             file: Some(display_name(path).display().to_string()),
             message: Some(message.to_string()),
             is_listed: false,
+            details: Vec::new(),
         }
     }
 
     /// A file is malformed, and the command already printed why.
     pub fn reported_malformed() -> Self {
-        Self { code: Self::MALFORMED, file: None, message: None, is_listed: false }
+        Self { code: Self::MALFORMED, file: None, message: None, is_listed: false, details: Vec::new() }
     }
 
     /// The reader of standard output closed it, as `head` does.
     fn closed_output() -> Self {
-        Self { code: 0, file: None, message: None, is_listed: false }
+        Self { code: 0, file: None, message: None, is_listed: false, details: Vec::new() }
     }
 
     /// Returns the message about a malformed file, without the name of the file.
@@ -100,7 +110,8 @@ impl Failure {
     /// Returns the file and the message of a failure, for JSON. Returns `None` if the command listed it already, or if
     /// nobody reads the output.
     pub fn unlisted(&self) -> Option<(String, String)> {
-        let message = self.message.clone().filter(|_| self.code != 0 && !self.is_listed)?;
+        let mut message = self.message.clone().filter(|_| self.code != 0 && !self.is_listed)?;
+        self.details.iter().for_each(|line| message = format!("{message}\n{line}"));
         Some((self.file.clone().unwrap_or_default(), message))
     }
 
@@ -123,6 +134,7 @@ impl Failure {
     pub fn report(self) -> u8 {
         if self.message.is_some() {
             output::error(&self);
+            self.details.iter().for_each(output::detail);
         }
         self.code
     }
@@ -141,7 +153,7 @@ impl Failure {
         let (file, message) = (file.to_string(), error.to_string());
         // If the library cannot open or replace a file, its message has the name.
         let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
-        Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false }
+        Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false, details: Vec::new() }
     }
 
     /// Converts an error about a file.
@@ -162,7 +174,14 @@ impl Failure {
         if error.kind().limits_field().is_some() {
             message += "; --max-memory raises it";
         }
-        Self { code, file: Some(file.to_string()), message: Some(message), is_listed: false }
+        // The library has escaped the names of the file in these lines.
+        let mut details = Vec::new();
+        if matches!(error.kind(), ErrorKind::Map { .. } | ErrorKind::Unmapped { .. }) {
+            let lines: Vec<String> = message.lines().map(str::to_owned).collect();
+            details.extend(lines.iter().skip(1).cloned());
+            message = lines.into_iter().next().unwrap_or_default();
+        }
+        Self { code, file: Some(file.to_string()), message: Some(message), is_listed: false, details }
     }
 
     /// An error of a WebDataset shard, or of the folder at a path.
@@ -172,7 +191,7 @@ impl Failure {
             return Self::from_io(file, error);
         }
         let message = Some(error.without_shard().to_string());
-        Self { code: Self::code_of(error.category()), file: Some(file), message, is_listed: false }
+        Self { code: Self::code_of(error.category()), file: Some(file), message, is_listed: false, details: Vec::new() }
     }
 
     fn code_of(category: Category) -> u8 {
@@ -193,6 +212,10 @@ const OWN_WORDS: &[(&str, &str)] = &[
     ("`Options::keep_dim_order`", "--keep-dim-order"),
     ("`#[tensor(rename)]`", "--rename"),
     ("`OpenOptions::dequantize` decodes", "--dequantize decodes"),
+    ("so invert the map", "so pass --invert"),
+    ("so do not invert the map", "so leave out --invert"),
+    ("load the tensors, and map them in memory with `view::Mapped`", "convert the file to safetensors first"),
+    ("which no configuration has; set `", "which no configuration has; pass --config, or --set `"),
     ("`CastView::as_stored` casts", "--as-stored casts"),
     // `convert` names the cast that helps.
     ("; `view::CastView` casts", ""),
@@ -262,7 +285,7 @@ pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) ->
     }
     match worst {
         0 => Ok(Verdict::from_pass(passes)),
-        code => Err(Failure { code, file: None, message: None, is_listed: false }),
+        code => Err(Failure { code, file: None, message: None, is_listed: false, details: Vec::new() }),
     }
 }
 

@@ -11,6 +11,7 @@
 //! - [`identity`]: whether two paths name one file.
 //! - [`signals`]: signals that would leave temporary files.
 //! - [`digests`]: digests of tensors, and lists of them.
+//! - [`receipt`]: what became of each element of a mapped file.
 //! - [`repeated`]: names shared by several tensors of a file.
 //! - [`computed`]: values computed from the payload of each tensor, of a file or of a stream.
 
@@ -25,6 +26,7 @@ mod export;
 mod identity;
 mod output;
 mod pieces;
+mod receipt;
 mod repeated;
 mod signals;
 
@@ -34,7 +36,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Decoding, Printer, parse_bytes, set_config, set_max_memory};
+use args::{Decoding, Printer, parse_bytes, set_config, set_map, set_max_memory};
 use commands::Command;
 use exit::{Failure, Verdict};
 use output::Stdout;
@@ -69,7 +71,7 @@ struct Cli {
     max_memory: Option<u64>,
     /// Take this configuration for that of the model, instead of the `config.json` beside it
     ///
-    /// It says how quantized weights are stored: bits, groups and versions.
+    /// It says how quantized weights are stored: bits, groups and versions. The numbers of a --map come from it.
     #[arg(long, value_name = "PATH", global = true)]
     config: Option<PathBuf>,
     /// Print how many requests servers answered, and how many bytes they sent
@@ -110,6 +112,7 @@ pub fn main_with(args: impl Iterator<Item = OsString>) -> u8 {
     set_max_memory(cli.max_memory);
     set_config(cli.config);
     Decoding::default().apply();
+    set_map(None);
     signals::handle();
     check_threads();
 
@@ -179,6 +182,7 @@ pub fn run(args: &[impl AsRef<OsStr>]) -> ProgramRun {
     set_max_memory(cli.max_memory);
     set_config(cli.config);
     Decoding::default().apply();
+    set_map(None);
     let mut out = Stdout::to_memory();
     let (code, message) = match cli.command.run(&mut out) {
         Ok(Verdict::Pass) => (0, None),

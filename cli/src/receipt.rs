@@ -56,7 +56,10 @@ impl Proof {
         match &self.differences[..] {
             [] => format!("proved: {digests} equal after the way back"),
             [first, ..] => {
-                format!("not proved: {} of {digests} differ after the way back, such as `{first}`", self.differences.len())
+                format!(
+                    "not proved: {} of {digests} differ after the way back, such as `{first}`",
+                    self.differences.len()
+                )
             }
         }
     }
@@ -109,18 +112,14 @@ pub fn to_json(
             "elements": rule.elements,
         })
     };
-    let made = |made: &tensorfile::report::MadeElements| {
-        json!({ "name": made.name, "ranges": boxes(&made.ranges), "elements": made.elements, "line": made.line })
-    };
-    let left = |left: &tensorfile::report::LeftElements| {
-        json!({ "name": left.name, "ranges": boxes(&left.ranges), "elements": left.elements, "why": left.why })
-    };
+    let made = |made: &tensorfile::report::MadeElements| json!({ "name": made.name, "ranges": boxes(&made.ranges), "elements": made.elements, "line": made.line });
+    let left = |left: &tensorfile::report::LeftElements| json!({ "name": left.name, "ranges": boxes(&left.ranges), "elements": left.elements, "why": left.why });
     let copied = |(from, to, elements): &(String, String, u64)| json!({ "from": from, "to": to, "elements": elements });
     let [source, target] = files;
     json!({
         "map": {
             "file": map.name(),
-            "digest": digests::of_text(map.text()).to_string(),
+            "digest": map.digest().to_string(),
             "inverted": map.is_inverted(),
             "sets": sets,
         },

@@ -23,6 +23,8 @@ pub(crate) struct Moves {
     checks: Vec<MoveCheck>,
     /// Reads whole blocks, where parts of one would read the same bytes again.
     blocks: Option<BlockCache>,
+    /// Elements that are stored among each other are in runs so short that a disk is not asked for each.
+    has_short_runs: bool,
 }
 
 /// A box of elements of a tensor, and where they are stored. A dim may be divided into several axes.
@@ -80,6 +82,9 @@ struct PlacedMove {
     moved: TensorMove,
 }
 
+/// Shorter runs are read with what is between them, in bytes.
+const SHORT_RUN: usize = 2 << 10;
+
 /// Fills memory with a box of elements, given by a range of each dim.
 pub(crate) type ReadBox<'r> = &'r mut dyn FnMut(&[Range<usize>], &mut [u8]) -> Result<()>;
 
@@ -93,6 +98,22 @@ impl TensorMove {
             |(dim, (len, source)): (usize, (&usize, &usize))| MoveAxis { dim, len: *len, target: 1, source: *source };
         let axes = shape.iter().zip(strides).enumerate().map(axis).collect();
         Self { start, offsets: offsets.dims().to_vec(), axes }
+    }
+
+    /// All elements of axes with lengths and distances, in order, from an offset on.
+    pub(crate) fn rows(start: u64, axes: &[(usize, usize)]) -> Self {
+        let axis =
+            |(dim, (len, source)): (usize, &(usize, usize))| MoveAxis { dim, len: *len, target: 1, source: *source };
+        Self { start, offsets: vec![0; axes.len()], axes: axes.iter().enumerate().map(axis).collect() }
+    }
+
+    /// Copies the elements from a payload to a tensor with these strides.
+    pub(crate) fn copy(&self, element: usize, strides: &[usize], payload: &[u8], tensor: &mut [u8]) {
+        let (lens, sources): (Vec<usize>, Vec<usize>) = self.axes.iter().map(|axis| (axis.len, axis.source)).unzip();
+        let (ranges, lens) = (lens.iter().map(|len| 0..*len).collect(), Shape::from(lens));
+        let to = (self.bounds(strides).0, self.axes.iter().map(|axis| axis.target * strides[axis.dim]).collect());
+        let start = usize::try_from(self.start).unwrap_or(usize::MAX);
+        TensorSlice::within(element, (&lens, &sources), ranges, to).copy_from(&payload[start..], 0, tensor);
     }
 
     /// Joins neighbouring axes that are one in the tensor and as stored, and leaves out those of one element.
@@ -128,6 +149,21 @@ impl TensorMove {
     /// Returns whether the elements are one run, in the order of the tensor.
     pub(crate) fn is_run(&self, strides: &[usize]) -> bool {
         self.axes.iter().all(|axis| axis.source == axis.target * strides[axis.dim])
+    }
+
+    /// Returns the number of neighbouring elements that are neighbours as stored too.
+    fn run_elements(&self, strides: &[usize]) -> usize {
+        let mut axes: Vec<(usize, &MoveAxis)> =
+            self.axes.iter().map(|axis| (axis.target * strides[axis.dim], axis)).collect();
+        axes.sort_unstable_by_key(|(target, _)| *target);
+        let mut run = 1;
+        for (target, axis) in axes {
+            if (target, axis.source) != (run, run) {
+                break;
+            }
+            run *= axis.len;
+        }
+        run
     }
 
     /// Returns the number of bytes from the first element to the end of the last one, as stored.
@@ -219,7 +255,7 @@ impl Moves {
             reach = moved.reach.max(reach);
             moved.reach = reach;
         }
-        Self { element, shape, moves, bytes, is_padded: false, checks: Vec::new(), blocks: None }
+        Self { element, shape, moves, bytes, is_padded: false, checks: Vec::new(), blocks: None, has_short_runs: false }
     }
 
     /// Adds zeros for the elements that no move makes, and checks. `blocks` holds blocks of several tensors.
@@ -228,6 +264,8 @@ impl Moves {
         let strides = self.shape.row_major_strides();
         let block = self.moves.iter().filter_map(|placed| placed.moved.block(&strides, self.element)).max();
         self.blocks = block.map(|block| BlockCache::new(block, self.bytes, blocks));
+        let mut runs = self.moves.iter().map(|placed| placed.moved.run_elements(&strides) * self.element);
+        self.has_short_runs = runs.any(|run| run < SHORT_RUN);
         self
     }
 
@@ -282,12 +320,39 @@ impl Moves {
         if self.is_padded {
             bytes.fill(0);
         }
-        self.each_part(ranges, &mut |start, part| read_part(files, start, part, bytes))?;
+        self.each_part(ranges, &mut |start, part| read_moved(files, start, part, bytes))?;
         self.checks
             .iter()
             .filter(|check| check.is_due(ranges, &self.shape))
             .try_for_each(|check| check.run(self.element, files))
     }
+}
+
+/// Reads a part of the payload that begins at `start`. Short runs are read with what is between them, as long as that is
+/// little, and copied in memory.
+fn read_moved(files: &FileStorage, start: u64, part: &TensorSlice<'_>, bytes: &mut [u8]) -> Result<()> {
+    /// Longer runs are read one by one, or in windows.
+    const SHORT: usize = 256;
+    const MOST: usize = 64 << 20;
+
+    let (bounds, needed) = (part.bounds(), part.bytes());
+    if files.takes_requests(start) || part.run_bytes() >= SHORT {
+        return read_part(files, start, part, bytes);
+    }
+    if bounds.len() > 2 * needed.max(32 << 10) || bounds.len() > MOST {
+        if let Some(halves) = part.halves() {
+            return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes));
+        }
+    }
+    let first = start.saturating_add(bounds.start as u64);
+    if let Some(found) = files.borrow(first, bounds.len() as u64) {
+        part.copy_from(found?, bounds.start, bytes);
+        return Ok(());
+    }
+    let mut memory = try_zeros(bounds.len())?;
+    files.read_alone(first, &mut memory)?;
+    part.copy_from(&memory, bounds.start, bytes);
+    Ok(())
 }
 
 impl MoveCheck {
@@ -431,6 +496,9 @@ impl GatherBytes for Moves {
         match (wanted, &self.blocks) {
             (Wanted::Box(ranges), _) => read(ranges, bytes),
             (Wanted::From(from), None) => fill_boxes(&self.shape, self.element, from, bytes, &mut read),
+            (Wanted::From(from), Some(_)) if !self.has_short_runs && !files.takes_requests(self.start()) => {
+                fill_boxes(&self.shape, self.element, from, bytes, &mut read)
+            }
             (Wanted::From(from), Some(blocks)) => blocks
                 .read(from, bytes, &mut |from, bytes| fill_boxes(&self.shape, self.element, from, bytes, &mut read)),
         }

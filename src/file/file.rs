@@ -211,7 +211,8 @@ impl File {
     /// Files on disk never are.
     #[must_use]
     pub fn is_known_equal(&self, other: &Self) -> bool {
-        self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
+        let is_mapped = self.receipt.is_some() || other.receipt.is_some();
+        !is_mapped && self.storage.identity().is_some_and(|identity| other.storage.identity() == Some(identity))
     }
 
     /// Returns whether the file comes from a server without [ranges](super::ReadRanges::is_sequential). Its bytes only

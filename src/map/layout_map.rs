@@ -179,6 +179,21 @@ impl LayoutMap {
         &self.text
     }
 
+    /// Returns the digest of the text.
+    ///
+    /// ```
+    /// use tensorfile::LayoutMap;
+    ///
+    /// let map = LayoutMap::parse("a = b")?;
+    /// assert_eq!(map.digest(), map.clone().inverted().digest());
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[cfg(feature = "digest")]
+    #[must_use]
+    pub fn digest(&self) -> crate::digest::Digest {
+        blake3::hash(self.text.as_bytes()).into()
+    }
+
     /// Returns whether the equations are read from right to left.
     #[must_use]
     pub fn is_inverted(&self) -> bool {

@@ -76,6 +76,8 @@ impl MapPlan {
         let solution = solve(map, &numbers, sources)?;
         let mut receipt = Receipt::default();
         sources.iter().for_each(|source| receipt.source.add(source.info));
+        receipt.numbers = numbers.iter().map(|(name, number)| (name.clone(), *number)).collect();
+        receipt.numbers.sort_unstable();
         let planner = MapPlanner { map, numbers: &numbers, sources, most, moves: 0, made: Vec::new(), receipt };
         planner.plan(solution)
     }

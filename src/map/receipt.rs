@@ -28,6 +28,8 @@ use crate::tensor::TensorInfo;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Receipt {
+    /// The numbers of the map, by their names.
+    pub numbers: Vec<(String, u64)>,
     /// The tensors that were read.
     pub source: ReceiptTotals,
     /// The tensors of the other layout.

@@ -1,6 +1,6 @@
 //! Building blocks for programs that show, check and convert tensor files.
 //!
-//! - [`Subset`], [`Renamed`], [`CastView`], [`Joined`] and [`FileView`] change tensors in transit. Each is a view of
+//! - [`Subset`], [`Renamed`], [`Mapped`], [`CastView`], [`Joined`] and [`FileView`] change tensors in transit. Each is a view of
 //!   [`Tensors`](crate::Tensors), so they stack, and no payload is read before a view is written or loaded into a type.
 //!   With [`forward`], your own view takes a few lines.
 //! - [`RenameRules`] map names to names, such as from one framework to another.
@@ -42,6 +42,7 @@
 mod cast;
 mod file_view;
 mod joined;
+mod mapped;
 mod print;
 mod renamed;
 mod save_report;
@@ -61,6 +62,7 @@ pub use crate::model::{InvalidRenameRule, RenameRule, RenameRules, forward};
 pub use cast::{CastView, TensorCast};
 pub use file_view::FileView;
 pub use joined::Joined;
+pub use mapped::Mapped;
 pub use print::{PrintOptions, Summary};
 pub use renamed::{Renamed, names_after_file};
 pub use save_report::SaveReport;

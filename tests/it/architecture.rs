@@ -30,7 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     // What tensors mean to each other.
     ("quant", &["tensor", "error", "storage", "read", "fetch"]),
     // The tensors of one layout as moves of elements of another.
-    ("map", &["tensor", "error", "fetch"]),
+    ("map", &["tensor", "error", "digest", "fetch"]),
     ("find", &["tensor", "error", "limits", "storage", "model", "read", "quant"]),
     // The bridge to serde, and arrays.
     ("serde", &["tensor", "cast", "error", "limits", "model", "read", "find"]),
@@ -47,7 +47,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "remote", "threads", "quant", "map",
         ],
     ),
-    ("view", &["tensor", "cast", "error", "digest", "stats", "model", "write", "file", "format", "quant"]),
+    (
+        "view",
+        &["tensor", "cast", "error", "digest", "stats", "model", "write", "fetch", "file", "format", "quant", "map"],
+    ),
     ("private", &["error", "model", "serde"]),
     ("guide", &[]),
     (

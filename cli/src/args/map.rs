@@ -40,11 +40,6 @@ impl MapArgs {
         set_map(None);
     }
 
-    /// Returns whether a map is given.
-    pub fn is_given(&self) -> bool {
-        self.map.is_some()
-    }
-
     fn read(&self, map: &str, lossy: bool) -> Outcome<LayoutMap> {
         let path = Path::new(map);
         let map = match LayoutMap::named(map) {

@@ -6,6 +6,7 @@ mod dequantize;
 mod filter;
 mod glob;
 mod input;
+mod map;
 mod opening;
 mod patterns;
 mod rename;
@@ -20,9 +21,10 @@ pub use dequantize::Decoding;
 pub use filter::Filter;
 pub use glob::{Glob, InvalidGlob};
 pub use input::{FileTable, Input, Inputs, NamedInputs, Printer, Unread, is_one_tensor};
+pub use map::MapArgs;
 pub use opening::{
     Warnings, display_name, file_at, format_names, is_named_shard, is_shard, location, open, open_in_order, refuse_url,
-    set_config, set_max_memory, written_format_names,
+    set_config, set_map, set_max_memory, written_format_names,
 };
 pub use patterns::{expand, expand_joined, has_extension, other_parts};
 pub use rename::{NewNames, Rename, Unnamed};

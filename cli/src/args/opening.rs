@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use tensorfile::file::{Backend, is_saved_to, shown_url};
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
-use tensorfile::{Dequantize, FORMATS, File, Format, Limits, OpenOptions};
+use tensorfile::{Dequantize, FORMATS, File, Format, LayoutMap, Limits, OpenOptions};
 use tensorfile_datasets::{TAR, is_shard_at, splits};
 
 use super::standard_input::{is_stdin, is_stream, open_stdin, open_stream};
@@ -42,6 +42,18 @@ pub(super) fn set_dequantize(dequantize: Option<Dequantize>) {
     *DEQUANTIZE.lock().unwrap_or_else(PoisonError::into_inner) = dequantize;
 }
 
+/// The map that gives files another layout.
+static MAP: Mutex<Option<LayoutMap>> = Mutex::new(None);
+
+/// Sets the map for all files opened from now on.
+pub fn set_map(map: Option<LayoutMap>) {
+    *MAP.lock().unwrap_or_else(PoisonError::into_inner) = map;
+}
+
+fn map() -> Option<LayoutMap> {
+    MAP.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
 fn dequantize() -> Option<Dequantize> {
     DEQUANTIZE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
@@ -52,6 +64,9 @@ pub(super) fn options() -> OpenOptions {
     let mut options = OpenOptions::new().backend(Backend::Positioned).limits(limits());
     if let Some(dequantize) = dequantize() {
         options = options.dequantize(dequantize);
+    }
+    if let Some(map) = map() {
+        options = options.map(&map);
     }
     match &*CONFIG.lock().unwrap_or_else(PoisonError::into_inner) {
         Some(path) => options.config(path),
@@ -97,8 +112,8 @@ impl TensorSink for PassOver {
 }
 
 fn open_for(path: &Path, from: Option<&str>, warnings: Warnings, sink: Option<&mut dyn TensorSink>) -> Outcome<File> {
-    // Codes that pass one by one cannot be decoded.
-    let sink = sink.filter(|_| dequantize().is_none());
+    // Codes that pass one by one cannot be decoded, and a map puts tensors together.
+    let sink = sink.filter(|_| dequantize().is_none() && map().is_none());
     let mut options = options();
     if let Some(format) = from.and_then(Format::named) {
         options = options.format(format);

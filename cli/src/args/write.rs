@@ -46,6 +46,8 @@ pub struct WriteArgs {
     pub tfrt_coo: bool,
     /// Drop names, metadata, blobs and tensors of unknown dtypes that the format cannot store, and print what was
     /// dropped
+    ///
+    /// With --map, padding that is not zero is dropped too.
     #[arg(long)]
     pub lossy: bool,
     /// Leave writing to the disk to the system, as cp does: faster, but the file is lost if the power fails soon after

@@ -1,20 +1,23 @@
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::report::WarningKind;
-use tensorfile::{ErrorKind, Format, Tensors};
+use tensorfile::view::TensorCast;
+use tensorfile::{ErrorKind, File, Format, LayoutMap, Tensors};
 use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Decoding, Filter, Input, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs, has_extension,
-    is_named_shard, is_stdout, location, parse_bytes, refuse_url, written_format_names,
+    Cast, Decoding, Filter, Input, MapArgs, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs,
+    has_extension, is_named_shard, is_stdout, is_stream, location, open, parse_bytes, refuse_url, set_map,
+    written_format_names,
 };
 use crate::exit::{At, Failure, Outcome, Verdict};
-use crate::export::{Export, Kept, StaleConfiguration, torn};
+use crate::export::{Export, Kept, StaleConfiguration, casts_as_json, torn};
 use crate::output::{Stdout, note, warnings};
+use crate::receipt::{self, FileDigests, Proof};
 
 /// Convert a file to another format, to other dtypes or to other names.
 ///
@@ -56,6 +59,14 @@ pub struct Convert {
     cast: Cast,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
+    /// Write to this file what became of each element under --map, as JSON; `-` for standard output
+    #[arg(long, value_name = "FILE", requires = "map")]
+    receipt: Option<PathBuf>,
+    /// Read the new file back through the inverted map, and compare the digests of all tensors with those of the input
+    #[arg(long, requires = "map", conflicts_with_all = ["dry_run"])]
+    prove: bool,
     /// Write shards of at most this size, such as 5GB, and an index of them
     ///
     /// A tensor that is larger has a shard of its own. If everything fits into one shard, one file is written. A WebDataset
@@ -81,6 +92,7 @@ Examples:
   tensorfile convert model.ptd encoder.ptd --filter 'encoder.*' --rename 'encoder.*=*'
   tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
+  tensorfile convert Qwen3-30B-A3B fused.safetensors --map qwen3-moe --max-shard-size 5GB --prove
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
   tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB --wids train.json
   tensorfile convert train-000000.tar folder
@@ -89,6 +101,8 @@ Examples:
 impl Convert {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        let map = self.mapping.apply(self.write.lossy)?;
+        self.check_map_options()?;
         out.expect_json(self.write.json);
         if self.split.is_given() {
             return self.write_part(out);
@@ -136,8 +150,12 @@ impl Convert {
         if self.cast.is_given() {
             self.cast.check_uncast(&cast.casts(), &export.list()?, self.write.lossy)?;
         }
-        let is_sharded = export.files() > 1;
+        let (is_sharded, written) = (export.files() > 1, export.written_path());
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
+        let proved = match map {
+            Some(map) => self.end_map(&map, &file, &written, &cast.casts(), out)?,
+            None => Verdict::Pass,
+        };
         if self.decoding.is_given()
             && let Some(stale) = StaleConfiguration::beside(&file)
         {
@@ -146,7 +164,61 @@ impl Convert {
         if !self.write.dry_run {
             self.cast.report(&cast.casts());
         }
-        Ok(Verdict::Pass)
+        Ok(proved)
+    }
+
+    /// Refuses options that contradict `--prove` and `--receipt`.
+    fn check_map_options(&self) -> Outcome<()> {
+        let is_changed = self.cast.is_given() || !self.filter.is_empty() || !self.rename.is_empty();
+        let is_stream = is_stdout(&self.output) || is_stream(&self.output);
+        if self.prove && (is_changed || is_stream || self.decoding.is_given() || self.input.is_stdin()) {
+            return Err(Failure::usage(
+                "--prove compares whole files on disk: it takes no --filter, --rename, --dtype or --dequantize",
+            ));
+        }
+        match &self.receipt {
+            Some(receipt) if is_stdout(receipt) && (is_stdout(&self.output) || self.write.json) => {
+                Err(Failure::usage("the receipt and other output cannot both go to standard output"))
+            }
+            Some(receipt) => refuse_url(receipt),
+            None => Ok(()),
+        }
+    }
+
+    /// Prints and writes the receipt, and proves it.
+    fn end_map(&self, map: &LayoutMap, file: &File, written: &Path, casts: &[TensorCast], out: &mut Stdout) -> Outcome {
+        let Some(receipt) = file.receipt() else { return Ok(Verdict::Pass) };
+        let shows =
+            self.write.dry_run && !self.write.json && self.receipt.as_deref().is_none_or(|path| !is_stdout(path));
+        if shows {
+            receipt::print(receipt, casts.len(), out)?;
+        }
+        let reads =
+            !self.write.dry_run && !self.input.is_stdin() && !is_stdout(&self.output) && !is_stream(&self.output);
+        let (mut source, mut target, mut proof) = (None, None, None);
+        if reads && (self.prove || self.receipt.is_some()) {
+            self.mapping.end();
+            source = Some(FileDigests::of(&self.input.open()?, self.input.path())?);
+        }
+        if let Some(source) = source.as_ref().filter(|_| self.prove) {
+            // The numbers of the configuration may not be beside the new file.
+            let numbers = receipt.numbers.iter().fold(map.clone(), |map, (name, number)| map.set(name, *number));
+            set_map(Some(numbers.inverted()));
+            let back = open(written, None)?;
+            proof = Some(Proof::new(source, &FileDigests::of(&back, written)?));
+            self.mapping.end();
+        }
+        if let Some(path) = &self.receipt {
+            if reads {
+                target = Some(FileDigests::of(&open(written, None)?, written)?);
+            }
+            let files = [(self.input.path(), source.as_ref()), (written, target.as_ref())];
+            let json = receipt::to_json(map, receipt, files, casts_as_json(casts), proof.as_ref());
+            receipt::write(path, &json, out)?;
+        }
+        let Some(proof) = proof else { return Ok(Verdict::Pass) };
+        note(proof.line());
+        Ok(Verdict::from_pass(proof.differences.is_empty()))
     }
 }
 
@@ -254,7 +326,10 @@ impl Convert {
     /// Returns whether options are given that change tensors or files.
     fn has_other_options(&self) -> bool {
         let shown = |convert: &Self| {
-            format!("{:?}", (&convert.filter, &convert.rename, &convert.cast, &convert.decoding, &convert.write))
+            format!(
+                "{:?}",
+                (&convert.filter, &convert.rename, &convert.cast, &convert.decoding, &convert.mapping, &convert.write)
+            )
         };
         #[derive(Parser)]
         struct Defaults {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use tensorfile::File;
 use tensorfile::digest::Digest;
 
-use crate::args::{Decoding, SplitArgs, Unread, Warnings, display_name, expand, format_names};
+use crate::args::{Decoding, MapArgs, SplitArgs, Unread, Warnings, display_name, expand, format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest, path_bytes, write_line};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
@@ -35,6 +35,8 @@ pub struct Hash {
     split: SplitArgs,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     /// Print a line for each tensor of a single file
     #[arg(long, short, conflicts_with = "split")]
     tensors: bool,
@@ -57,6 +59,7 @@ Examples:
 impl Hash {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         match (&self.check, &self.files[..]) {
             (None, [file]) if self.tensors => self.print_tensors(file, out),
             (Some(manifest), [file]) if self.tensors => self.check_tensors(manifest, file, out),

@@ -8,7 +8,7 @@ use tensorfile::model::FileMetadata;
 use tensorfile::quant::Scheme;
 use tensorfile::view::{ByteMap, is_aligned};
 
-use crate::args::{Inputs, Printer, Warnings};
+use crate::args::{Inputs, MapArgs, Printer, Warnings};
 use crate::exit::{At, Outcome, Verdict};
 use crate::output::numbers::{Sizes, count, counted};
 use crate::output::tensors::{TensorRow, Total, dtype_label};
@@ -24,6 +24,8 @@ use crate::output::{Column, Stdout, Table, Wide, wrap};
 pub struct Info {
     #[command(flatten)]
     inputs: Inputs,
+    #[command(flatten)]
+    mapping: MapArgs,
     /// Print JSON, with sizes in bytes
     #[arg(long)]
     json: bool,
@@ -44,6 +46,7 @@ pub const MAX_VALUE: usize = 200;
 
 impl Info {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
+        self.mapping.apply(false)?;
         self.inputs.for_each_index(Warnings::Results, self.json, out, &mut |path, file, printer| {
             let metadata = file.metadata().at(path)?;
             let description = Description::of(path, &file, &metadata);

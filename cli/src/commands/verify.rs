@@ -12,7 +12,7 @@ use tensorfile::report::WarningKind;
 use tensorfile::view::SaveReport;
 use tensorfile::{Category, ErrorKind, File, Format, Layout, TensorInfo, Warning};
 
-use crate::args::{SplitArgs, Warnings, display_name, expand, format_names, written_format_names};
+use crate::args::{MapArgs, SplitArgs, Warnings, display_name, expand, format_names, written_format_names};
 use crate::computed::Computed;
 use crate::digests::{self, Manifest};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each, in_own_words};
@@ -51,6 +51,8 @@ pub struct Verify {
     from: Option<String>,
     #[command(flatten)]
     split: SplitArgs,
+    #[command(flatten)]
+    mapping: MapArgs,
     /// Read all payloads, and check bools and the checksums of npz and PyTorch files
     #[arg(long, short)]
     payload: bool,
@@ -110,6 +112,7 @@ impl VerifyReport {
 impl Verify {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.json);
+        self.mapping.apply(false)?;
         let manifest = self.manifest.as_deref().map(Manifest::read).transpose()?;
         let mut reports = Vec::new();
         let outcome = for_each(self.split.keep(expand(&self.files))?, |path| {

@@ -231,6 +231,11 @@ impl<'t> Export<'t> {
         &self.target.path
     }
 
+    /// Returns the path to open after writing: of the file, or of the index of shards.
+    pub fn written_path(&self) -> PathBuf {
+        self.plan.path()
+    }
+
     /// Returns the names and infos of the tensors in the file.
     pub fn list(&self) -> Outcome<Vec<(String, TensorInfo)>> {
         list(&self.tensors)
@@ -392,6 +397,12 @@ impl Contents {
         self.shortest_name = self.shortest_name.min(name.len());
         self.longest_name = self.longest_name.max(name.len());
     }
+}
+
+/// Returns casts as JSON.
+pub fn casts_as_json(casts: &[TensorCast]) -> Vec<serde_json::Value> {
+    let row = |cast| serde_json::to_value(CastRow::from(cast)).expect("names and numbers are JSON");
+    casts.iter().map(row).collect()
 }
 
 /// A file, in the output of `--json`.

@@ -45,6 +45,13 @@ pub fn error(message: impl fmt::Display) {
     print(AnsiColor::Red.on_default().bold(), &message);
 }
 
+/// Prints another line of a message to standard error.
+pub fn detail(line: &String) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        let _ = writeln!(anstream::stderr().lock(), "{}", escape(line));
+    }
+}
+
 fn print(style: Style, message: &dyn fmt::Display) {
     if IS_QUIET.load(Ordering::Relaxed) {
         return;

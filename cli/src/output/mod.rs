@@ -11,6 +11,6 @@ pub mod tensors;
 mod text;
 pub mod warnings;
 
-pub use messages::{Progress, be_quiet, error, escape, escape_bytes, note};
+pub use messages::{Progress, be_quiet, detail, error, escape, escape_bytes, note};
 pub use stdout::{Each, FAINT, HEADER, JsonList, Stdout, Wide};
 pub use table::{Column, Columns, Table, shorten, wrap};

@@ -29,6 +29,7 @@ mod info;
 #[cfg(target_os = "linux")]
 mod limits;
 mod ls;
+mod maps;
 mod max_memory;
 #[cfg(all(feature = "http", unix))]
 mod nginx;

@@ -20,6 +20,7 @@ mod index;
 mod input;
 mod json;
 mod large;
+mod map;
 // Also registers the allocator that counts, in every program with this library.
 #[path = "../../../tests/it/support/memory.rs"]
 #[allow(dead_code, reason = "only tests measure what is held")]
@@ -66,6 +67,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "folder", run: folder::run, seeds: folder::seeds },
     Target { name: "server", run: server::run, seeds: server::seeds },
     Target { name: "quantized", run: quantized::run, seeds: quantized::seeds },
+    Target { name: "map", run: map::run, seeds: map::seeds },
     Target { name: "json", run: json::run, seeds: json::seeds },
     Target { name: "slice", run: slice::run, seeds: slice::seeds },
     Target { name: "filter", run: filter::run, seeds: filter::seeds },

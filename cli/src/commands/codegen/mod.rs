@@ -22,7 +22,7 @@ use tensorfile::file::FileTensor;
 use tensorfile::view::is_aligned;
 use tensorfile::{Dtype, File, Layout};
 
-use crate::args::{Decoding, Filter, Input};
+use crate::args::{Decoding, Filter, Input, MapArgs};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::quoted;
 use crate::output::tensors::{is_unknown, verdict};
@@ -51,6 +51,8 @@ pub struct Codegen {
     filter: Filter,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     /// The name of the outermost struct
     #[arg(long, value_name = "NAME", default_value = "Model")]
     root: String,
@@ -87,6 +89,7 @@ fn parse_float(name: &str) -> Result<Dtype, &'static str> {
 impl Codegen {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         out.expect_json(self.json);
         let root = self.root.as_str();
         if !is_type_name(root) {

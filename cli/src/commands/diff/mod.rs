@@ -10,7 +10,7 @@ use indexmap::IndexSet;
 use tensorfile::file::FileTensor;
 use tensorfile::{File, Layout, Shape, TensorInfo};
 
-use crate::args::{Decoding, Filter, Rename, Unnamed, display_name, format_names, is_stdin, open};
+use crate::args::{Decoding, Filter, MapArgs, Rename, Unnamed, display_name, format_names, is_stdin, open};
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::output::tensors::{TensorRow, is_unknown, is_unseen};
 use crate::output::{Progress, Stdout, Wide, note};
@@ -47,6 +47,8 @@ pub struct Diff {
     filter: Filter,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     #[command(flatten)]
     rename: Rename,
     #[command(flatten)]
@@ -106,6 +108,7 @@ impl Diff {
 
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         let outcome = self.compare(out);
         if let Err(failure) = &outcome
             && self.json
@@ -122,6 +125,8 @@ impl Diff {
             return Err(Failure::usage("only one of the files can be standard input"));
         }
         let a = open(&self.a, self.from_a.as_deref())?;
+        // Only the first file is in another layout.
+        self.mapping.end();
         let b = open(&self.b, self.from_b.as_deref())?;
         let report = self.report(&a, &b)?;
         if self.json {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use tensorfile::quant::Verdict;
 use tensorfile::{File, TensorInfo};
 
-use crate::args::{Decoding, FileTable, Filter, Inputs, Printer, Warnings, is_one_tensor};
+use crate::args::{Decoding, FileTable, Filter, Inputs, MapArgs, Printer, Warnings, is_one_tensor};
 use crate::exit::{At, Outcome, Verdict as Passed};
 use crate::output::numbers::{Sizes, counted};
 use crate::output::tensors::{
@@ -39,6 +39,8 @@ pub struct Ls {
     filter: Filter,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     #[command(flatten)]
     view: LsView,
     /// Sort by this column; by default, tensors are in the order of the file
@@ -95,6 +97,7 @@ Examples:
 impl Ls {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         let totals = RefCell::new(Totals::default());
         let list = &mut |path: &Path, file: File, printer: &mut Printer<'_, '_>| {
             let total = self.list(path, &file, printer)?;

@@ -11,7 +11,7 @@ use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::{PrintOptions, Scalar, scalars};
 use tensorfile::{Dtype, Error, File, Format, Layout, Tensor, TensorInfo, Tensors, WriteOptions};
 
-use crate::args::{Axis, Decoding, Glob, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
+use crate::args::{Axis, Decoding, Glob, MapArgs, NamedInputs, Printer, Slice, SplitArgs, Unread, open};
 use crate::exit::{At, Failure, Outcome, Verdict, for_each};
 use crate::output::tensors::{is_unknown, type_label};
 use crate::output::warnings::WarningRow;
@@ -43,6 +43,8 @@ pub struct Show {
     inputs: NamedInputs,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     /// Show only this slice, in numpy's notation: `0:8,:`, `-1`, `::2`, `...,0`
     #[arg(long, short, value_name = "SLICE", allow_hyphen_values = true)]
     slice: Option<Slice>,
@@ -91,6 +93,7 @@ Examples:
 impl Show {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         out.expect_json(self.json);
         let names = self.inputs.names();
         let format = if self.json { OutputFormat::Json } else { self.format };

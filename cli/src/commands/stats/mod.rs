@@ -12,7 +12,7 @@ use tensorfile::stats::Stats as Statistics;
 use tensorfile::{File, Layout, TensorInfo};
 
 use crate::args::{
-    Decoding, FileTable, Filter, NamedInputs, NoClobber, Printer, SplitArgs, Warnings, is_one_tensor, open,
+    Decoding, FileTable, Filter, MapArgs, NamedInputs, NoClobber, Printer, SplitArgs, Warnings, is_one_tensor, open,
 };
 use crate::computed::Computed;
 use crate::exit::{At, Failure, Outcome, Verdict};
@@ -52,6 +52,8 @@ pub struct Stats {
     filter: Filter,
     #[command(flatten)]
     decoding: Decoding,
+    #[command(flatten)]
+    mapping: MapArgs,
     #[command(flatten)]
     view: StatsView,
     #[command(flatten)]
@@ -131,6 +133,7 @@ Examples:
 impl Stats {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         self.decoding.apply();
+        self.mapping.apply(false)?;
         // Checked before the tensors are read, which may take long.
         if let Some(path) = &self.plot {
             ChartFormat::from_path(path)?;
