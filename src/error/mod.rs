@@ -1,5 +1,6 @@
 //! The error of all operations: an [`ErrorKind`] and a location.
 
+mod counted;
 mod invalid_cast;
 mod kind;
 mod report;
@@ -10,6 +11,7 @@ use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
+pub(crate) use counted::{Grouped, counted};
 pub use invalid_cast::InvalidCast;
 pub(crate) use kind::HELD;
 pub use kind::{Category, ErrorKind, cannot_store};

@@ -1,7 +1,7 @@
 //! The warnings of an open file.
 
 use super::{ByteMap, File, FileTensor, is_aligned};
-use crate::error::{Result, Short, Warning, WarningKind};
+use crate::error::{Result, Short, Warning, WarningKind, counted};
 use crate::tensor::TensorInfo;
 
 impl File {
@@ -112,18 +112,4 @@ fn gap(file: &File) -> Option<Warning> {
     let largest_expected = map.alignment.unwrap_or(1).saturating_add(MAX_HEADER);
     let bytes = Some(map.largest_gap).filter(|gap| *gap >= largest_expected)?;
     Some(Warning::new(WarningKind::Gap, format!("there is a gap of {} between payloads", counted(bytes, "byte"))))
-}
-
-/// Formats a number of items, with a comma after every three digits: `1 tensor`, `2,000 tensors`.
-fn counted(count: impl TryInto<u64>, noun: &str) -> String {
-    let count = count.try_into().unwrap_or(u64::MAX);
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -4,10 +4,11 @@ use std::fmt;
 use std::ops::Range;
 
 use super::parse::Equation;
+use crate::error::{Grouped, counted};
 use crate::tensor::TensorInfo;
 
-/// What became of the elements of a file that was read through a [`LayoutMap`](crate::LayoutMap): the elements of the source, without those
-/// that are left out and with those that are made, are the elements of the target.
+/// What became of the elements of a file that was read through a [`LayoutMap`](crate::LayoutMap): the elements of the
+/// source, without those that are left out and with those that are made, are the elements of the target.
 ///
 /// A receipt shows that no element is lost or used twice. It does not show that the map is the right one.
 ///
@@ -166,7 +167,7 @@ impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule = |rule: &RuleReceipt| {
             let RuleReceipt { line, from, to, elements, change, .. } = rule;
-            receipt_row(format!("line {line}"), *from, &format!(" -> {}", grouped(*to)), *elements, change)
+            receipt_row(format!("line {line}"), *from, &format!(" -> {}", Grouped(*to)), *elements, change)
         };
         let mut rows: Vec<[String; 5]> = self.rules.iter().map(rule).collect();
         let [tensors, elements] = self.kept;
@@ -184,7 +185,7 @@ impl fmt::Display for Receipt {
         }
         let [source, target] = [self.source, self.target]
             .map(|totals| format!("{}, {} elements", counted(totals.tensors, "tensor"), RoundedCount(totals.elements)));
-        let [made, left] = [self.made_elements(), self.left_elements()].map(grouped);
+        let [made, left] = [self.made_elements(), self.left_elements()].map(Grouped);
         write!(f, "source {source} = target {target}; {made} made, {left} left")
     }
 }
@@ -195,23 +196,6 @@ fn receipt_row(what: String, from: u64, to: &str, elements: u64, change: &str) -
     [what, counted(from, "tensor"), to.to_owned(), elements, change.to_owned()]
 }
 
-fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
-/// Writes a number with commas.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
-
 /// A number with one digit after the point, and a prefix for thousands.
 struct RoundedCount(u64);
 
@@ -220,7 +204,7 @@ impl fmt::Display for RoundedCount {
         let units = [(1_000_000_000_000_u64, "T"), (1_000_000_000, "G"), (1_000_000, "M")];
         match units.iter().find(|(unit, _)| self.0 >= *unit) {
             Some((unit, prefix)) => write!(f, "{}.{} {prefix}", self.0 / unit, self.0 % unit / (unit / 10)),
-            None => f.write_str(&grouped(self.0)),
+            None => Grouped(self.0).fmt(f),
         }
     }
 }
