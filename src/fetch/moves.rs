@@ -333,16 +333,16 @@ impl Moves {
 fn read_moved(files: &FileStorage, start: u64, part: &TensorSlice<'_>, bytes: &mut [u8]) -> Result<()> {
     /// Longer runs are read one by one, or in windows.
     const SHORT: usize = 256;
-    const MOST: usize = 64 << 20;
+    /// A processor's cache holds these bytes until they are copied.
+    const MOST: usize = 4 << 20;
 
     let (bounds, needed) = (part.bounds(), part.bytes());
     if files.takes_requests(start) || part.run_bytes() >= SHORT {
         return read_part(files, start, part, bytes);
     }
-    if bounds.len() > 2 * needed.max(32 << 10) || bounds.len() > MOST {
-        if let Some(halves) = part.halves() {
-            return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes));
-        }
+    let is_divided = bounds.len() > 2 * needed.max(32 << 10) || bounds.len() > MOST;
+    if let Some(halves) = part.halves().filter(|_| is_divided) {
+        return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes));
     }
     let first = start.saturating_add(bounds.start as u64);
     if let Some(found) = files.borrow(first, bounds.len() as u64) {

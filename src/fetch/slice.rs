@@ -320,11 +320,31 @@ impl Runs {
                 (base, place) = (base + rest % len * from, place + rest % len * to);
                 rest /= len;
             }
+            let is_transpose = from == LEN && to_row == LEN;
             for first_row in (0..rows).step_by(TILE) {
+                let tile_rows = first_row..rows.min(first_row + TILE);
                 for first in (0..count).step_by(TILE) {
-                    for i in first..count.min(first + TILE) {
-                        for row in first_row..rows.min(first_row + TILE) {
-                            let (from, to) = (base + i * from + row * from_row, place + i * to + row * to_row);
+                    let tile = first..count.min(first + TILE);
+                    let from_place = |i: usize, row: usize| base + i * from + row * from_row;
+                    let to_place = |i: usize, row: usize| place + i * to + row * to_row;
+                    if is_transpose {
+                        // Lines are read and written whole: they are in the same sets of the cache.
+                        let mut held = [[[0_u8; LEN]; TILE]; TILE];
+                        for (held, row) in held.iter_mut().zip(tile_rows.clone()) {
+                            let line = &payload[from_place(first, row)..][..tile.len() * LEN];
+                            let elements = line.as_chunks::<LEN>().0;
+                            held[..elements.len()].copy_from_slice(elements);
+                        }
+                        for (k, i) in tile.enumerate() {
+                            let line = &mut part[to_place(i, first_row)..][..tile_rows.len() * LEN];
+                            let elements = line.as_chunks_mut::<LEN>().0;
+                            elements.iter_mut().zip(&held).for_each(|(element, held)| *element = held[k]);
+                        }
+                        continue;
+                    }
+                    for i in tile {
+                        for row in tile_rows.clone() {
+                            let (from, to) = (from_place(i, row), to_place(i, row));
                             part[to..to + LEN].copy_from_slice(&payload[from..from + LEN]);
                         }
                     }

@@ -47,9 +47,9 @@ impl<'t> Mapped<'t> {
     /// moved, and errors of the collection.
     pub fn new(tensors: &'t dyn Tensors, map: &LayoutMap) -> Result<Self> {
         map.check()?;
-        let mut headers = Headers(Vec::new());
+        let mut headers = ListedHeaders(Vec::new());
         tensors.send(&mut headers)?;
-        let Headers(sources) = headers;
+        let ListedHeaders(sources) = headers;
         let why = ["it is sparse, or its dtype is unknown", "it can be kept, or get another name"];
         let refusal = |info: &TensorInfo| (!matches!(info.layout, Layout::DimOrder(_))).then(|| why.map(str::to_owned));
         let listed = sources.iter().map(|(name, info)| MapSource { name, info, refusal: refusal(info) });
@@ -95,7 +95,7 @@ impl<'t> Mapped<'t> {
         let mut bytes = try_zeros(info.payload_bytes().unwrap_or(usize::MAX))?;
         let mut wanted: HashMap<usize, Vec<u8>> = moves.moves.iter().map(|(source, _)| (*source, Vec::new())).collect();
         wanted.extend(moves.checks.iter().map(|check| (check.source, Vec::new())));
-        let mut payloads = Payloads { wanted, position: 0 };
+        let mut payloads = SourcePayloads { wanted, position: 0 };
         self.tensors.send(&mut payloads)?;
         let payload = |source: usize| -> &[u8] { payloads.wanted.get(&source).map_or(&[], |bytes| bytes) };
         let (element, strides) = (info.dtype.block_bytes(), stored_strides(info));
@@ -133,9 +133,9 @@ fn stored_strides(info: &TensorInfo) -> Vec<usize> {
     Shape::from(dims).row_major_strides()
 }
 
-struct Headers(Vec<(String, TensorInfo)>);
+struct ListedHeaders(Vec<(String, TensorInfo)>);
 
-impl TensorSink for Headers {
+impl TensorSink for ListedHeaders {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         self.0.push((tensor.name.to_owned(), tensor.info.clone()));
         Ok(())
@@ -143,12 +143,12 @@ impl TensorSink for Headers {
 }
 
 /// Holds the payloads of some tensors, by their positions.
-struct Payloads {
+struct SourcePayloads {
     wanted: HashMap<usize, Vec<u8>>,
     position: usize,
 }
 
-impl TensorSink for Payloads {
+impl TensorSink for SourcePayloads {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
         let place = self.wanted.get_mut(&self.position);
         self.position += 1;
@@ -179,7 +179,7 @@ impl TensorData for MappedData<'_, '_> {
         match &self.tensor.elements {
             MappedElements::Moves(moves) => out.write_all(&self.view.gather(&self.tensor.info, moves)?),
             MappedElements::Source(source) => {
-                let mut payloads = Payloads { wanted: HashMap::from_iter([(*source, Vec::new())]), position: 0 };
+                let mut payloads = SourcePayloads { wanted: HashMap::from_iter([(*source, Vec::new())]), position: 0 };
                 self.view.tensors.send(&mut payloads)?;
                 payloads.wanted.values().try_for_each(|bytes| out.write_all(bytes))
             }
