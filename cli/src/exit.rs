@@ -134,7 +134,7 @@ impl Failure {
     pub fn report(self) -> u8 {
         if self.message.is_some() {
             output::error(&self);
-            self.details.iter().for_each(output::detail);
+            self.details.iter().for_each(|line| output::detail(line));
         }
         self.code
     }

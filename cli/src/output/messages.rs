@@ -46,7 +46,7 @@ pub fn error(message: impl fmt::Display) {
 }
 
 /// Prints another line of a message to standard error.
-pub fn detail(line: &String) {
+pub fn detail(line: &str) {
     if !IS_QUIET.load(Ordering::Relaxed) {
         let _ = writeln!(anstream::stderr().lock(), "{}", escape(line));
     }
