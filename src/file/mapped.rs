@@ -104,6 +104,7 @@ fn refusal(entry: &Entry<'_>, quantized: &Quantized, position: usize) -> Option<
     let what = match &entry.info().layout {
         Layout::Coo { .. } => "it is sparse",
         Layout::Unknown(_) => "its dtype is unknown",
+        Layout::Blob => "it is a blob",
         _ if entry.is_compressed() => "it is compressed",
         _ if entry.is_big_endian() => "it is big-endian",
         _ if entry.has_codec() || is_any_bool => "its elements are decoded one by one",

@@ -51,7 +51,10 @@ impl<'t> Mapped<'t> {
         tensors.send(&mut headers)?;
         let ListedHeaders(sources) = headers;
         let why = ["it is sparse, or its dtype is unknown", "it can be kept, or get another name"];
-        let refusal = |info: &TensorInfo| (!matches!(info.layout, Layout::DimOrder(_))).then(|| why.map(str::to_owned));
+        let refusal = |info: &TensorInfo| {
+            matches!(info.layout, Layout::Coo { .. } | Layout::Blob | Layout::Unknown(_))
+                .then(|| why.map(str::to_owned))
+        };
         let listed = sources.iter().map(|(name, info)| MapSource { name, info, refusal: refusal(info) });
         let listed: Vec<MapSource<'_>> = listed.collect();
         let plan = MapPlan::new(map, &listed, &mut |_| Ok(None), u64::from(u32::MAX))?;

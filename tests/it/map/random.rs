@@ -154,12 +154,11 @@ impl Rule {
                 lets.push(format!("let r{number}[t{text}] = {size}"));
             }
         }
-        for (i, axis) in self.axes.iter().enumerate() {
+        for axis in &self.axes {
             // Sizes are known: a dim may have several axes.
             if axis.sizes.len() == 1 && !axis.is_choice {
                 lets.push(format!("let {}{number} = {}", axis.name, axis.sizes[0]));
             }
-            let _ = i;
         }
         sides.join(" = ")
     }
