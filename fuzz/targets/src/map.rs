@@ -41,9 +41,12 @@ fn check(file: &File) {
     }
 }
 
+/// The name and the shape of a tensor.
+type Named = (&'static str, &'static [usize]);
+
 /// A map, and a file that fits it.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let cases: &[(&str, &[(&str, &[usize])])] = &[
+    let cases: &[(&str, &[Named])] = &[
         ("e.{e}.{p:gate|up} [i h] = all [e (p i) h]", &[("e.0.gate", &[2, 3]), ("e.0.up", &[2, 3])]),
         ("let two = 2\nq [(n two half) h] = r [(n half two) h]\nkeep *", &[("q", &[8, 2]), ("norm", &[2])]),
         ("let r[q] = 2\nlet r[k] = 1\n{p:q|k} [r[p] h] = qk [(p r[p]) h]", &[("q", &[2, 2]), ("k", &[1, 2])]),
@@ -51,8 +54,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ("let pad = 2\na [v h+pad] = b [(v h)]\ncopy b -> c\nmaybe d.{x:*} = e.{x:*}", &[("a", &[2, 3])]),
         ("let n = 2 * (1 + 3) / 4 ?? config.n\na.{l+1} [n x] = b.{l} [x n]", &[("a.1", &[2, 2]), ("a.2", &[2, 2])]),
     ];
-    let seed = |(text, tensors): &(&str, &[(&str, &[usize])])| {
-        let tensor = |(name, shape): &(&str, &[usize])| {
+    let seed = |(text, tensors): &(&str, &[Named])| {
+        let tensor = |(name, shape): &Named| {
             let zeros = vec![0_u16; shape.iter().product()];
             ((*name).to_owned(), Tensor::from_slice(&zeros, shape.to_vec()).expect("the shape fits"))
         };
