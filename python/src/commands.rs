@@ -22,6 +22,7 @@ use tensorfile_datasets::{ShardWriter, pack, unpack};
 use crate::callbacks::{Callback, in_thread, waits};
 use crate::errors::{shard_exception, to_exception};
 use crate::file::{format_named, open_path};
+use crate::maps::map_of;
 use crate::save::{cast_floats, float_named};
 
 /// Run the program with arguments, the first of which is its name, and return the exit code.
@@ -41,7 +42,7 @@ pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyByt
 
 /// Convert a file to another format; `tensorfile.convert` prepares the arguments.
 #[pyfunction]
-#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, progress))]
+#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, map, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.convert` only")]
 pub fn convert(
     py: Python<'_>,
@@ -55,6 +56,7 @@ pub fn convert(
     lossy: bool,
     dequantize: bool,
     as_stored: bool,
+    map: Option<&Bound<'_, PyAny>>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let rules = RenameRules::parse(rename).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -67,6 +69,7 @@ pub fn convert(
             || lossy
             || dequantize
             || as_stored
+            || map.is_some()
             || !rules.is_empty()
             || !filters.is_empty()
             || progress.is_some();
@@ -79,12 +82,17 @@ pub fn convert(
     }
     let format = format.map(format_named).transpose()?;
     let floats = dtype.map(float_named).transpose()?;
+    let map = map.map(map_of).transpose()?;
     let callback = Callback::new(progress);
     let (told, waits, from) = (callback.clone(), waits(&source), source.clone());
     callback.detach(py, waits, Some(&from), move || {
         let mut opening = OpenOptions::new();
         if dequantize {
             opening = opening.dequantize(Dequantize::to(Dtype::F32));
+        }
+        if let Some(map) = &map {
+            let map = if lossy { map.clone().lossy() } else { map.clone() };
+            opening = opening.map(&map);
         }
         let file = open_path(&source, false, &opening)?;
         let written = format.or_else(|| by_extension(&target));

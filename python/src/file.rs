@@ -16,12 +16,15 @@ use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList, PyMemoryView, PyTuple};
 use tensorfile::file::{Backend, FileTensor, shown_url};
 use tensorfile::quant::{Part, Role, Verdict};
 use tensorfile::report::WarningKind;
-use tensorfile::{Dequantize, Dtype, Error, ErrorKind, File, Format, Layout, Limits, OpenOptions, TensorInfo};
+use tensorfile::{
+    Dequantize, Dtype, Error, ErrorKind, File, Format, Layout, LayoutMap, Limits, OpenOptions, TensorInfo,
+};
 use tensorfile_datasets::TAR;
 
 use crate::arguments::strings;
 use crate::callbacks::{Callback, detach, is_remote, waits};
 use crate::errors::to_exception;
+use crate::maps::{PyLayoutMap, map_of, receipt_dict};
 use crate::memory::{self, Buffer, Lent, Payload, PyMemory};
 use crate::scalars::{buffer_format, dlpack_code};
 use crate::streams::{self, Source};
@@ -39,6 +42,9 @@ use crate::values;
 /// Use `dequantize` to decode quantized weights: `True` to f32, or a dtype such as `"bf16"`. A weight takes the place of its
 /// codes. It is computed as it is read, and is no view.
 ///
+/// Use `map` to read the tensors in another layout: a `LayoutMap`, the name of one such as `"qwen3-moe"`, or the path of a
+/// file with equations. Tensors are put together as they are read.
+///
 /// The file is mapped into memory, and tensors are views of it. If you write to a view, the change stays in this
 /// process. Nobody may truncate a mapped file while it is open, as `torch.save` does if you save under the same name.
 /// If that can happen, `mmap=False` reads the file instead. `tensorfile.save` is safe: it replaces files.
@@ -51,7 +57,7 @@ use crate::values;
 /// <Tensor 'w' f32[2, 2]>
 /// array([[3., 4.]], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (path, *, format=None, mmap=true, deny=None, dequantize=None))]
+#[pyo3(signature = (path, *, format=None, mmap=true, deny=None, dequantize=None, map=None))]
 pub fn open(
     py: Python<'_>,
     path: &Bound<'_, PyAny>,
@@ -59,6 +65,7 @@ pub fn open(
     mmap: bool,
     deny: Option<&Bound<'_, PyAny>>,
     dequantize: Option<Decoded>,
+    map: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyFile> {
     let deny = deny.map_or_else(|| Ok(Vec::new()), |deny| strings("deny", deny))?;
     let backend = if mmap { Backend::Mapped } else { Backend::Positioned };
@@ -66,6 +73,10 @@ pub fn open(
     let dequantize = dequantize.and_then(Decoded::dtype).transpose()?;
     if let Some(dtype) = dequantize {
         options = options.dequantize(Dequantize::to(dtype));
+    }
+    let map = map.map(map_of).transpose()?;
+    if let Some(map) = &map {
+        options = options.map(map);
     }
     if path.hasattr("read")? {
         let file = match streams::source(path)? {
@@ -80,7 +91,7 @@ pub fn open(
     }
     let path: PathBuf = path.extract()?;
     let dequantize = dequantize.map(Dtype::name);
-    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny, dequantize };
+    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny, dequantize, map };
     let (waits, location, shown) = (waits(&path), path.clone(), path);
     let is_tar = format == Some(TAR.name);
     let open = move || open_path(&location, is_tar, &options);
@@ -221,12 +232,14 @@ struct Origin {
     deny: Vec<String>,
     /// The dtype to which quantized weights are decoded.
     dequantize: Option<&'static str>,
+    map: Option<LayoutMap>,
 }
 
 impl Origin {
     /// Returns a function and its arguments, with which pickle opens the file.
     fn reduce<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let arguments = (&self.path, &self.format, self.mmap, &self.deny, self.dequantize);
+        let map = self.map.clone().map(PyLayoutMap);
+        let arguments = (&self.path, &self.format, self.mmap, &self.deny, self.dequantize, map);
         (py.import("tensorfile._open")?.getattr("reopened")?, arguments).into_bound_py_any(py)
     }
 }
@@ -397,6 +410,12 @@ impl PyFile {
         let unknown = quantized.unknown().iter();
         let unknown = unknown.map(|codes| weight(codes.name(), "unknown", codes.reason(), None, parts(codes.parts())));
         known.chain(unknown).collect()
+    }
+
+    /// Return what became of each element, if the file was opened with a `map`; else `None`. It is a dict with `source`,
+    /// `target`, `rules`, `kept`, `made` and `left`, and as `text` what the program prints.
+    fn receipt<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        self.get()?.receipt().map(|receipt| receipt_dict(py, receipt)).transpose()
     }
 
     /// Return a file with quantized weights decoded: to f32, or to a dtype such as `"bf16"`. Both files read the same bytes.

@@ -10,6 +10,7 @@
 //! - [`commands`]: the commands of the program.
 //! - [`callbacks`]: progress, and Ctrl-C.
 //! - [`values`]: values of checkpoints.
+//! - [`maps`]: layout maps.
 //! - [`errors`]: errors as exceptions.
 //! - [`samples`]: samples of WebDataset shards.
 //! - [`scalars`]: dtypes in the buffer protocol and in DLPack.
@@ -23,6 +24,7 @@ mod callbacks;
 mod commands;
 mod errors;
 mod file;
+mod maps;
 mod memory;
 mod plan;
 mod samples;
@@ -47,6 +49,8 @@ mod _tensorfile {
     use crate::errors::{FormatError, LimitError, MismatchError};
     #[pymodule_export]
     use crate::file::{PyFile, PyTensor, open, open_bytes, read_tensors};
+    #[pymodule_export]
+    use crate::maps::{PyLayoutMap, made_map};
     #[pymodule_export]
     use crate::plan::PyPlan;
     #[pymodule_export]

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import _tensorfile
 from ._progress import Progress, telling
-from ._tensorfile import FormatError, MismatchError, strings
+from ._tensorfile import FormatError, LayoutMap, MismatchError, strings
 from ._types import Path, texts
 
 
@@ -184,6 +184,7 @@ def convert(
     lossy: bool = False,
     dequantize: bool = False,
     as_stored: bool = False,
+    map: LayoutMap | str | None = None,
     progress: Progress = None,
 ) -> None:
     """Convert a file to another format, in pieces: it may be larger than memory. The target may be the source.
@@ -203,6 +204,8 @@ def convert(
     - `dequantize`: decode quantized weights to f32, or to the `dtype`. By default, codes and scales are copied as they are.
     - `as_stored`: also cast codes and scales of quantized weights, as if they were the weights. By default, a `dtype` that
       would do this is an error.
+    - `map`: write the tensors in another layout: a `LayoutMap`, the name of one, or the path of a file with equations.
+      `rename`, `filter` and `dtype` come after it.
     - `progress`: a function that gets the bytes written and their total; if it raises, the conversion ends. `True` shows a
       tqdm bar.
 
@@ -217,7 +220,18 @@ def convert(
     rules, globs = strings("rename", rename), strings("filter", filter)
     with telling(progress) as tell:
         _tensorfile.convert(
-            os.fspath(source), os.fspath(target), format, dtype, rules, globs, max_shard_bytes, lossy, dequantize, as_stored, tell
+            os.fspath(source),
+            os.fspath(target),
+            format,
+            dtype,
+            rules,
+            globs,
+            max_shard_bytes,
+            lossy,
+            dequantize,
+            as_stored,
+            map,
+            tell,
         )
 
 

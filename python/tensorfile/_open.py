@@ -31,9 +31,16 @@ def descriptor(file: Any) -> int | None:
     return file.fileno()
 
 
-def reopened(path: Any, format: str | None, mmap: bool, deny: list[str], dequantize: str | None = None) -> _tensorfile.File:
+def reopened(
+    path: Any,
+    format: str | None,
+    mmap: bool,
+    deny: list[str],
+    dequantize: str | None = None,
+    map: _tensorfile.LayoutMap | None = None,
+) -> _tensorfile.File:
     """Open a file that another process had open."""
-    return _tensorfile.open(path, format=format, mmap=mmap, deny=deny, dequantize=dequantize)
+    return _tensorfile.open(path, format=format, mmap=mmap, deny=deny, dequantize=dequantize, map=map)
 
 
 def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: str) -> _tensorfile.Tensor:

@@ -207,7 +207,8 @@ impl LayoutMap {
     }
 
     /// Returns whether padding may have any elements.
-    pub(crate) fn is_lossy(&self) -> bool {
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
         self.is_lossy
     }
 
