@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--transformers VERSION] [--chromium] [--nginx]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -14,6 +14,7 @@
 #                                            from a source distribution of 77 MB; needs gcc and g++
 #     cloud/, azurite/                       stores with the interfaces of S3 and Azure, only with --cloud; Azure needs npm
 #     torch/                                 Python with PyTorch, several GB, only with --torch or --transformers
+#     quantized/                             Python with the programs that quantize weights, several GB, only with --quantized
 #     transformers/VERSION/                  packages for that Python, only with --transformers VERSION, which may be repeated
 #
 # --chromium and --nginx also install Debian's packages `chromium`, for the tests of the pages of `report`, and `nginx-light` and
@@ -27,7 +28,7 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no ggml=no cloud=no torch=no chromium=no nginx=no transformers=()
+minilm=no executorch=no ggml=no cloud=no torch=no quantized=no chromium=no nginx=no transformers=()
 while (($#)); do
     case "$1" in
         --minilm) minilm=yes ;;
@@ -35,6 +36,7 @@ while (($#)); do
         --ggml) ggml=yes ;;
         --cloud) cloud=yes ;;
         --torch) torch=yes ;;
+        --quantized) quantized=yes ;;
         --chromium) chromium=yes ;;
         --nginx) nginx=yes ;;
         --transformers)
@@ -42,7 +44,7 @@ while (($#)); do
             torch=yes transformers+=("$2")
             shift
             ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--transformers VERSION] [--chromium] [--nginx]" ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx]" ;;
     esac
     shift
 done
@@ -206,6 +208,10 @@ if [[ $cloud == yes ]]; then
             echo 'NOTE: npm could not install azurite: the tests with Azure are skipped' >&2
     fi
 fi
+if [[ $quantized == yes ]]; then
+    install_apart requirements-quantized.txt quantized
+fi
+
 if [[ $torch == yes ]]; then
     install_apart requirements-torch.txt torch
 fi

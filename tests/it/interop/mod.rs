@@ -15,6 +15,8 @@ mod npy;
 mod ptd;
 #[cfg(feature = "pytorch")]
 mod pytorch;
+#[cfg(feature = "quant")]
+mod quantized;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ten;

@@ -13,7 +13,7 @@ pub fn installed(path: &str) -> Option<PathBuf> {
     let path = root().join(folder).join(path);
     if !path.exists() {
         skipped(format_args!(
-            "{} is missing; tests/interop/setup.sh --executorch --ggml --torch installs it",
+            "{} is missing; tests/interop/setup.sh --executorch --ggml --torch --quantized installs it",
             path.display()
         ));
         return None;
