@@ -108,7 +108,7 @@ impl File {
     ///
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("model.safetensors");
-    /// safetensors::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
+    /// tensorfile::save(&path, &TensorMap::from_iter([("a", ndarray::array![1.0_f32])]))?;
     /// std::fs::write(path.with_file_name("config.json"), r#"{"model_type": "llama"}"#)?;
     /// let config = File::open(&path)?.read_configuration();
     /// assert_eq!(config.as_deref(), Some(&br#"{"model_type": "llama"}"#[..]));

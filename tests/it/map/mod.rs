@@ -3,6 +3,7 @@
 
 mod cases;
 mod messages;
+mod places;
 mod random;
 mod reading;
 
