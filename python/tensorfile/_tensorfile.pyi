@@ -12,7 +12,7 @@ from ._plan import ReadPlan
 from ._progress import Progress
 from ._types import Path, Reader
 
-__all__ = ["DTYPES", "FORMATS", "File", "FormatError", "LimitError", "MismatchError", "PartWriter", "Plan", "Samples", "Tensor", "__version__", "commit", "convert", "convert_split", "edit", "locations", "main", "open", "open_bytes", "plan_splits", "read_split", "read_tensors", "run", "save", "strings"]
+__all__ = ["DTYPES", "FORMATS", "File", "FormatError", "LayoutMap", "LimitError", "MismatchError", "PartWriter", "Plan", "Samples", "Tensor", "__version__", "commit", "convert", "convert_split", "edit", "locations", "made_map", "main", "open", "open_bytes", "plan_splits", "read_split", "read_tensors", "run", "save", "strings"]
 
 DTYPES: list[str]
 FORMATS: list[str]
