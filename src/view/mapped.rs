@@ -8,7 +8,8 @@ use hashbrown::HashMap;
 use crate::error::{ErrorKind, Result};
 use crate::fetch::TensorMove;
 use crate::map::{LayoutMap, MapPlan, MapSource, MappedElements, MappedTensor, Receipt, SourceCheckKind, SourceMoves};
-use crate::model::{FromTensors, MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
+use crate::model::{FromTensors, Meaning, MetadataValue, TensorData, TensorRecord, TensorSink, Tensors};
+use crate::quant::{TensorHeaders, may_be_quantized, recognize};
 use crate::tensor::{Layout, Shape, TensorInfo, try_zeros};
 
 /// The tensors of a collection in another layout, as the equations of a [`LayoutMap`] say.
@@ -33,8 +34,8 @@ use crate::tensor::{Layout, Shape, TensorInfo, try_zeros};
 /// ```
 pub struct Mapped<'t> {
     tensors: &'t dyn Tensors,
-    /// The headers of the tensors, in order.
-    sources: Vec<(String, TensorInfo)>,
+    /// The tensors, in order.
+    sources: Vec<ListedTensor>,
     plan: MapPlan,
 }
 
@@ -43,19 +44,25 @@ impl<'t> Mapped<'t> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unmapped`] if the map does not fit, [`ErrorKind::Unsupported`] if the elements of a sparse tensor would be
-    /// moved, and errors of the collection.
+    /// [`ErrorKind::Unmapped`] if the map does not fit, [`ErrorKind::Unsupported`] if the elements of a sparse tensor, or of the
+    /// codes or scales of a quantized weight, would be moved, and errors of the collection.
     pub fn new(tensors: &'t dyn Tensors, map: &LayoutMap) -> Result<Self> {
         map.check()?;
-        let mut headers = ListedHeaders(Vec::new());
-        tensors.send(&mut headers)?;
-        let ListedHeaders(sources) = headers;
-        let why = ["it is sparse, or its dtype is unknown", "it can be kept, or get another name"];
-        let refusal = |info: &TensorInfo| {
-            matches!(info.layout, Layout::Coo { .. } | Layout::Blob | Layout::Unknown(_))
-                .then(|| why.map(str::to_owned))
-        };
-        let listed = sources.iter().map(|(name, info)| MapSource { name, info, refusal: refusal(info) });
+        let sources = ListedTensors::of(tensors)?;
+        let listed = sources.iter().map(|ListedTensor { name, info, codes }| {
+            let refusal = match codes {
+                _ if matches!(info.layout, Layout::Coo { .. } | Layout::Blob | Layout::Unknown(_)) => Some(
+                    ["it is sparse, or its dtype is unknown", "it can be kept, or get another name"].map(str::to_owned),
+                ),
+                // Blocks have their scales inside.
+                Some(codes) if info.dtype.block_elements() == 1 => Some([
+                    format!("it {}", codes.what),
+                    "`view::Dequantized` decodes weights before they are mapped".to_owned(),
+                ]),
+                _ => None,
+            };
+            MapSource { name, info, refusal }
+        });
         let listed: Vec<MapSource<'_>> = listed.collect();
         let plan = MapPlan::new(map, &listed, &mut |_| Ok(None), u64::from(u32::MAX))?;
         Ok(Self { tensors, sources, plan })
@@ -106,7 +113,7 @@ impl<'t> Mapped<'t> {
             moved.copy(element, &strides, payload(*source), &mut bytes);
         }
         for check in &moves.checks {
-            let (name, line) = (&self.sources[check.source].0, check.line);
+            let (name, line) = (&self.sources[check.source].name, check.line);
             let what = match &check.kind {
                 SourceCheckKind::Zeros { start, axes } => {
                     let padding = TensorMove::rows(*start, axes);
@@ -136,11 +143,65 @@ fn stored_strides(info: &TensorInfo) -> Vec<usize> {
     Shape::from(dims).row_major_strides()
 }
 
-struct ListedHeaders(Vec<(String, TensorInfo)>);
+/// A tensor of the collection, without its payload.
+struct ListedTensor {
+    name: String,
+    info: TensorInfo,
+    /// Set if its elements are codes or scales.
+    codes: Option<CodesRefusal>,
+}
 
-impl TensorSink for ListedHeaders {
+/// What the codes or scales are; the fields of [`ErrorKind::Codes`].
+struct CodesRefusal {
+    what: String,
+    can_be_decoded: bool,
+}
+
+impl CodesRefusal {
+    fn new(refusal: ErrorKind) -> Option<Self> {
+        match refusal {
+            ErrorKind::Codes { what, can_be_decoded, .. } => Some(Self { what, can_be_decoded }),
+            _ => None,
+        }
+    }
+}
+
+/// Lists the tensors of a collection. Where it does not say what they are, the names decide.
+#[derive(Default)]
+struct ListedTensors {
+    tensors: Vec<ListedTensor>,
+    headers: TensorHeaders,
+    /// The positions of tensors of which the collection says nothing.
+    unstated: Vec<usize>,
+}
+
+impl ListedTensors {
+    fn of(tensors: &dyn Tensors) -> Result<Vec<ListedTensor>> {
+        let mut listed = Self::default();
+        tensors.send(&mut listed)?;
+        let Self { mut tensors, headers, unstated } = listed;
+        if unstated.iter().any(|at| may_be_quantized(&tensors[*at].name, &tensors[*at].info)) {
+            let recognized = recognize(&headers);
+            for at in unstated {
+                tensors[at].codes = recognized.refusal(at).and_then(CodesRefusal::new);
+            }
+        }
+        Ok(tensors)
+    }
+}
+
+impl TensorSink for ListedTensors {
     fn tensor(&mut self, tensor: &TensorRecord<'_>) -> Result<()> {
-        self.0.push((tensor.name.to_owned(), tensor.info.clone()));
+        let codes = match tensor.data.meaning()? {
+            Meaning::Numbers => None,
+            Meaning::Codes(refusal) => CodesRefusal::new(refusal),
+            Meaning::Unstated => {
+                self.unstated.push(self.tensors.len());
+                None
+            }
+        };
+        self.headers.push(tensor.name, tensor.info);
+        self.tensors.push(ListedTensor { name: tensor.name.to_owned(), info: tensor.info.clone(), codes });
         Ok(())
     }
 }
@@ -187,6 +248,18 @@ impl TensorData for MappedData<'_, '_> {
                 payloads.wanted.values().try_for_each(|bytes| out.write_all(bytes))
             }
         }
+    }
+
+    fn meaning(&self) -> Result<Meaning> {
+        let source = match &self.tensor.elements {
+            MappedElements::Moves(moves) => moves.moves.first().map(|(source, _)| *source),
+            MappedElements::Source(source) => Some(*source),
+        };
+        let codes = source.and_then(|source| self.view.sources[source].codes.as_ref());
+        Ok(codes.map_or(Meaning::Numbers, |CodesRefusal { what, can_be_decoded }| {
+            let (name, what) = (self.tensor.name.clone(), what.clone());
+            Meaning::Codes(ErrorKind::Codes { name, what, can_be_decoded: *can_be_decoded })
+        }))
     }
 }
 

@@ -92,6 +92,55 @@ fn a_weight_and_its_scales_stay_together() {
 }
 
 #[test]
+fn maps_in_memory_know_codes_too() {
+    use tensorfile::view::{CastView, Mapped};
+
+    let mut map = TensorMap::new();
+    map.insert("up.weight", Tensor::new(TensorInfo::new(Dtype::F8E4M3Fn, [2, 2]), &[0x38, 0x40, 0xb8, 0]).unwrap());
+    map.insert("up.weight_scale", array![[0.5_f32], [2.0]]);
+    let file = tensorfile::File::from_bytes(safetensors::to_vec(&map).unwrap()).unwrap();
+    for tensors in [&map as &dyn tensorfile::Tensors, &file] {
+        let turned = parse("up.weight [o i] = up.turned [i o]\nkeep up.weight_scale");
+        let error = Mapped::new(tensors, &turned).map(drop).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "cannot move the elements of `up.weight` by line 1: it holds fp8 codes; `up.weight_scale` has their scales; \
+             `view::Dequantized` decodes weights before they are mapped"
+        );
+        // Names that say nothing do not make numbers of codes.
+        let renamed = parse("up.weight = a\nup.weight_scale = b");
+        let renamed = Mapped::new(tensors, &renamed).unwrap();
+        let cast = CastView::new(&renamed, |_, _| Dtype::F32);
+        let error = safetensors::FORMAT.to_vec(&cast, &tensorfile::WriteOptions::new()).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Codes { name, .. } if name == "a"), "{error}");
+    }
+}
+
+#[test]
+fn tensors_without_elements_are_mapped() {
+    let none: &[(&str, &[usize])] = &[("a", &[0, 3]), ("b", &[3, 0])];
+    let map = parse("a [x y] = turned [y x]\nb [(u v) w] = b [u v w]").set("u", 1);
+    let file = open(&map, counting(none));
+    for (name, shape) in [("turned", &[3, 0][..]), ("b", &[1, 3, 0])] {
+        let tensor = file.tensor(name).unwrap();
+        assert_eq!((tensor.shape().dims(), tensor.as_bytes().len()), (shape, 0));
+        let all: Vec<_> = shape.iter().map(|dim| 0..*dim).collect();
+        assert_eq!(file.slice(name, &all).unwrap(), tensor);
+    }
+    // Everything is padding: it is not left out unseen.
+    let padded = parse("let pad = 2\na [v+pad h] = b [v h]");
+    let file = OpenOptions::new().map(&padded).from_bytes(counting(&[("a", &[2, 3])]));
+    let read = file.and_then(|file| file.slice("b", &[0..0, 0..3]).and_then(|_| file.tensor("b")));
+    let error = read.unwrap_err().to_string();
+    assert!(error.contains("line 2"), "{error}");
+    // Experts of no elements, stacked and back.
+    let stacked = open(&parse("e.{e} [h] = e [e h]"), counting(&[("e.0", &[0]), ("e.1", &[0])]));
+    assert_eq!(stacked.tensor("e").unwrap().shape().dims(), [2, 0]);
+    let apart = open(&parse("e.{e} [h] = e [e h]").inverted(), counting(&[("e", &[2, 0])]));
+    assert_eq!(apart.len(), 2);
+}
+
+#[test]
 fn compressed_tensors_are_renamed_and_not_moved() {
     let map = TensorMap::from_iter([("a", array![[1.0_f32, 2.0]])]);
     let bytes = npz::Options::new().compress(true).to_vec(&map).unwrap();
