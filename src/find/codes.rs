@@ -56,8 +56,11 @@ impl Codes {
         match asked_weights(schema, index, recognized)?.first() {
             None => Ok(()),
             Some((weight, _)) => {
-                let what = format!("decode `{}`, stored as {weight}, while the file is read in order", weight.name());
-                let instead = "open it as a `File`, and load the type from that".to_owned();
+                let what = format!(
+                    "decode `{}`, stored as {weight}, from a slice, a stream or tensors in memory",
+                    weight.name()
+                );
+                let instead = "`File::load` and `tensorfile::load` decode it".to_owned();
                 Err(ErrorKind::Unsupported { what, instead }.into())
             }
         }
