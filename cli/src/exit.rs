@@ -48,20 +48,18 @@ impl Failure {
     const IO: u8 = 3;
     const MALFORMED: u8 = 4;
 
+    fn new(code: u8, file: Option<String>, message: Option<String>) -> Self {
+        Self { code, file, message, is_listed: false, details: Vec::new() }
+    }
+
     /// A tensor of the command line is missing.
     pub fn not_found(message: impl fmt::Display) -> Self {
-        Self { code: Self::FAIL, file: None, message: Some(message.to_string()), is_listed: false, details: Vec::new() }
+        Self::new(Self::FAIL, None, Some(message.to_string()))
     }
 
     /// The command line asks for something impossible.
     pub fn usage(message: impl fmt::Display) -> Self {
-        Self {
-            code: Self::USAGE,
-            file: None,
-            message: Some(message.to_string()),
-            is_listed: false,
-            details: Vec::new(),
-        }
+        Self::new(Self::USAGE, None, Some(message.to_string()))
     }
 
     /// The command line asks for something impossible of a file.
@@ -72,34 +70,22 @@ impl Failure {
     /// A file exists, and `--no-clobber` protects it.
     pub fn exists(path: &Path) -> Self {
         let message = "exists, and --no-clobber is given".to_owned();
-        Self {
-            code: Self::IO,
-            file: Some(display_name(path).display().to_string()),
-            message: Some(message),
-            is_listed: false,
-            details: Vec::new(),
-        }
+        Self::new(Self::IO, Some(display_name(path).display().to_string()), Some(message))
     }
 
     /// A file is malformed.
     pub fn malformed(path: &Path, message: impl fmt::Display) -> Self {
-        Self {
-            code: Self::MALFORMED,
-            file: Some(display_name(path).display().to_string()),
-            message: Some(message.to_string()),
-            is_listed: false,
-            details: Vec::new(),
-        }
+        Self::new(Self::MALFORMED, Some(display_name(path).display().to_string()), Some(message.to_string()))
     }
 
     /// A file is malformed, and the command already printed why.
     pub fn reported_malformed() -> Self {
-        Self { code: Self::MALFORMED, file: None, message: None, is_listed: false, details: Vec::new() }
+        Self::new(Self::MALFORMED, None, None)
     }
 
     /// The reader of standard output closed it, as `head` does.
     fn closed_output() -> Self {
-        Self { code: 0, file: None, message: None, is_listed: false, details: Vec::new() }
+        Self::new(0, None, None)
     }
 
     /// Returns the message about a malformed file, without the name of the file.
@@ -153,7 +139,7 @@ impl Failure {
         let (file, message) = (file.to_string(), error.to_string());
         // If the library cannot open or replace a file, its message has the name.
         let message = message.strip_prefix(&format!("{file}: ")).map(str::to_owned).unwrap_or(message);
-        Self { code: Self::IO, file: Some(file), message: Some(message), is_listed: false, details: Vec::new() }
+        Self::new(Self::IO, Some(file), Some(message))
     }
 
     /// Converts an error about a file.
@@ -181,7 +167,7 @@ impl Failure {
             details.extend(lines.iter().skip(1).cloned());
             message = lines.into_iter().next().unwrap_or_default();
         }
-        Self { code, file: Some(file.to_string()), message: Some(message), is_listed: false, details }
+        Self { details, ..Self::new(code, Some(file.to_string()), Some(message)) }
     }
 
     /// An error of a WebDataset shard, or of the folder at a path.
@@ -191,7 +177,7 @@ impl Failure {
             return Self::from_io(file, error);
         }
         let message = Some(error.without_shard().to_string());
-        Self { code: Self::code_of(error.category()), file: Some(file), message, is_listed: false, details: Vec::new() }
+        Self::new(Self::code_of(error.category()), Some(file), message)
     }
 
     fn code_of(category: Category) -> u8 {
@@ -285,7 +271,7 @@ pub fn for_each<T>(files: impl IntoIterator<Item = T>, mut run: impl FnMut(T) ->
     }
     match worst {
         0 => Ok(Verdict::from_pass(passes)),
-        code => Err(Failure { code, file: None, message: None, is_listed: false, details: Vec::new() }),
+        code => Err(Failure::new(code, None, None)),
     }
 }
 

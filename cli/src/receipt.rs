@@ -1,13 +1,13 @@
 //! Receipts of mapped files, and the proof that nothing is lost: the way back gives the same digests.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use tensorfile::digest::Digest;
+use tensorfile::file::atomic::NewFile;
 use tensorfile::report::ReceiptTotals;
 use tensorfile::{File, LayoutMap, Receipt};
 
@@ -78,7 +78,9 @@ pub fn write(path: &Path, receipt: &Value, out: &mut Stdout) -> Outcome<()> {
         out.write_all(text.as_bytes())?;
         return Ok(());
     }
-    fs::write(path, text).at(path)
+    let mut file = NewFile::create(path).at(path)?;
+    file.write_all(text.as_bytes())?;
+    file.put(false).at(path)
 }
 
 /// Returns a receipt as JSON. `files` are the source and the target, with their digests if they are known.
