@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo bench -p tensorfile-benches --bench maps                  # 4 GiB, which takes 8 GiB of disk
 //! BENCH_SHRINK=100 cargo bench -p tensorfile-benches --bench maps
+//! cargo bench -p tensorfile-benches --bench maps -- transposed    # some of the rows
 //! ```
 //!
 //! Times to write are multiples of `cp`, of files that neither flushes. Both are measured three times in turn; the best of
@@ -26,6 +27,7 @@ type Shapes = Vec<(String, Vec<usize>)>;
 
 fn main() -> Result<()> {
     let shrink = std::env::var("BENCH_SHRINK").map_or(Ok(1), |shrink| shrink.parse::<usize>())?.max(1);
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
     let folder = tempfile::tempdir_in(".")?;
     let (source, target) = (folder.path().join("source.safetensors"), folder.path().join("target.safetensors"));
 
@@ -38,6 +40,7 @@ fn main() -> Result<()> {
     println!("{}", file.receipt().ok_or("it is mapped")?);
 
     let rows = ((1 << 20) / shrink).next_multiple_of(128);
+    let matrices = (0..(64 / shrink).max(1)).map(|n| (format!("{n}.q"), vec![4096, 8192])).collect();
     let one = |name: &str, shape: [usize; 2]| vec![(name.to_owned(), shape.to_vec())];
     for (what, tensors, map) in [
         (
@@ -51,9 +54,13 @@ fn main() -> Result<()> {
             one("q", [rows, 2048]),
             "let two = 2\nlet half = 64\nq [(n two half) h] = r [(n half two) h]",
         ),
-        ("transpose", one("q", [rows, 2048]), "q [a b] = r [b a]"),
+        ("matrices of 64 MiB transposed", matrices, "{n}.q [a b] = {n}.r [b a]"),
+        ("one matrix transposed", one("q", [rows, 2048]), "q [a b] = r [b a]"),
         ("elements interleaved", one("q", [rows, 2048]), "let two = 2\nq [a (two b)] = r [a (b two)]"),
     ] {
+        if !wanted.is_empty() && !wanted.iter().any(|wanted| what.contains(wanted)) {
+            continue;
+        }
         let bytes = write(&source, &tensors, false)?;
         let map = LayoutMap::parse(map)?;
         let (mut copied, mut mapped) = (Duration::MAX, Duration::MAX);

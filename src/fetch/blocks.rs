@@ -1,30 +1,40 @@
-//! Blocks of tensors whose elements are stored in another order: reading a part of a block takes as long as all of it.
+//! Bytes held for tensors whose elements are stored in another order: reading a part of a block takes as long as all of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::error::Result;
 use crate::tensor::try_zeros;
 
-/// The most bytes of blocks that are held.
-const MOST_HELD: usize = 128 << 20;
+/// The most bytes that are held.
+pub(super) const MOST_HELD: usize = 128 << 20;
 
-/// The blocks of several tensors that were read last.
+/// What was read last for several tensors.
 #[derive(Debug, Default)]
 pub(crate) struct SharedBlocks {
-    held: Mutex<Vec<HeldBlock>>,
+    held: Mutex<Vec<HeldBytes>>,
+    /// Memory that is not held any more: the first access to new memory takes as long as reading it.
+    spare: Mutex<Vec<u8>>,
     /// The number of tensors.
     tensors: AtomicU64,
 }
 
 #[derive(Debug)]
-struct HeldBlock {
-    /// The tensor, and the number of the block in it.
+struct HeldBytes {
     tensor: u64,
-    number: u64,
+    what: Held,
     len: usize,
-    /// `None` until it is read.
-    bytes: Arc<Mutex<Option<Vec<u8>>>>,
+    /// `None` until they are read.
+    bytes: Arc<RwLock<Option<Vec<u8>>>>,
+}
+
+/// Which bytes of a tensor are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Held {
+    /// A block of the tensor, given by its number.
+    Block(u64),
+    /// What is stored for a move of the tensor, in the order in which it is stored.
+    Stored(usize),
 }
 
 /// Reads a tensor of `bytes` bytes in blocks.
@@ -58,32 +68,71 @@ impl BlockCache {
             if now.len() == len {
                 fill(start, now)?;
             } else {
-                let held = self.held(number, len);
-                // Other threads wait for the block instead of reading it too.
-                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-                if held.is_none() {
-                    let mut memory = try_zeros(len)?;
-                    fill(start, &mut memory)?;
-                    *held = Some(memory);
-                }
-                now.copy_from_slice(&held.as_ref().expect("it was read")[skipped..skipped + now.len()]);
+                self.with_held(Held::Block(number), len, &mut |memory| fill(start, memory), &mut |held| {
+                    now.copy_from_slice(&held[skipped..skipped + now.len()]);
+                })?;
             }
             (from, bytes) = (from + now.len() as u64, rest);
         }
         Ok(())
     }
 
-    /// Returns the place of a block, and makes room for it.
-    fn held(&self, number: u64, len: usize) -> Arc<Mutex<Option<Vec<u8>>>> {
+    /// Calls `take` with bytes that are held, after filling them if they are not yet. Other threads wait for that instead of
+    /// reading them too.
+    pub(super) fn with_held(
+        &self,
+        what: Held,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
+        take: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let held = self.place(what, len);
+        if let Some(bytes) = &*held.read().unwrap_or_else(PoisonError::into_inner) {
+            take(bytes);
+            return Ok(());
+        }
+        let mut filled = held.write().unwrap_or_else(PoisonError::into_inner);
+        if filled.is_none() {
+            let mut memory = self.shared.memory(len)?;
+            fill(&mut memory)?;
+            *filled = Some(memory);
+        }
+        drop(filled);
+        if let Some(bytes) = &*held.read().unwrap_or_else(PoisonError::into_inner) {
+            take(bytes);
+        }
+        Ok(())
+    }
+
+    /// Returns the place of some bytes, and makes room for them.
+    fn place(&self, what: Held, len: usize) -> Arc<RwLock<Option<Vec<u8>>>> {
         let mut held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(found) = held.iter().find(|held| (held.tensor, held.number) == (self.tensor, number)) {
+        if let Some(found) = held.iter().find(|held| (held.tensor, held.what) == (self.tensor, what)) {
             return Arc::clone(&found.bytes);
         }
         while !held.is_empty() && held.iter().map(|held| held.len).sum::<usize>() + len > MOST_HELD {
-            held.remove(0);
+            let first = held.remove(0).bytes;
+            // Unless another thread still reads it.
+            if let Some(Ok(Some(memory))) = Arc::into_inner(first).map(RwLock::into_inner) {
+                *self.shared.spare.lock().unwrap_or_else(PoisonError::into_inner) = memory;
+            }
         }
         let bytes = Arc::default();
-        held.push(HeldBlock { tensor: self.tensor, number, len, bytes: Arc::clone(&bytes) });
+        held.push(HeldBytes { tensor: self.tensor, what, len, bytes: Arc::clone(&bytes) });
         bytes
+    }
+}
+
+impl SharedBlocks {
+    /// Returns memory with any bytes.
+    fn memory(&self, len: usize) -> Result<Vec<u8>> {
+        let mut memory = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        // What is held is counted by its length.
+        if !(len..=len + len / 8).contains(&memory.capacity()) {
+            drop(memory);
+            return Ok(try_zeros(len)?);
+        }
+        memory.resize(len, 0);
+        Ok(memory)
     }
 }

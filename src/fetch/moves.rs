@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::blocks::{BlockCache, SharedBlocks};
+use super::blocks::{BlockCache, Held, MOST_HELD, SharedBlocks};
 use super::piece::{merging, read_part};
 use super::slice::TensorSlice;
 use crate::error::{ErrorKind, Result};
 use crate::storage::{FileStorage, GatherBytes, Wanted};
 use crate::tensor::{Shape, try_zeros};
+use crate::threads;
 
 /// The moves of a tensor, which make each element at most once. Other elements are zeros.
 #[derive(Debug)]
@@ -23,8 +24,8 @@ pub(crate) struct Moves {
     checks: Vec<MoveCheck>,
     /// Reads whole blocks, where parts of one would read the same bytes again.
     blocks: Option<BlockCache>,
-    /// Elements that are stored among each other are in runs so short that a disk is not asked for each.
-    has_short_runs: bool,
+    /// What is read from a disk for parts of a block.
+    disk_blocks: DiskBlocks,
 }
 
 /// A box of elements of a tensor, and where they are stored. A dim may be divided into several axes.
@@ -80,6 +81,17 @@ struct PlacedMove {
     lens: Shape,
     strides: Vec<usize>,
     moved: TensorMove,
+}
+
+/// How elements are read from a disk if they are stored in another order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum DiskBlocks {
+    /// One by one, in long runs.
+    Runs,
+    /// All that is stored for a move is held, and elements are taken from it.
+    Stored,
+    /// A move is too long for that, so blocks are held.
+    Blocks,
 }
 
 /// Shorter runs are read with what is between them, in bytes.
@@ -166,12 +178,6 @@ impl TensorMove {
         run
     }
 
-    /// Returns the number of bytes from the first element to the end of the last one, as stored.
-    fn stored_bytes(&self, element: usize) -> u64 {
-        let last: usize = self.axes.iter().map(|axis| (axis.len - 1) * axis.source).sum();
-        ((last + 1) * element) as u64
-    }
-
     /// Returns the number of bytes of a row-major tensor to read together, because parts of them are stored among each
     /// other. `None` if they are few, or in the same order as in the tensor.
     fn block(&self, strides: &[usize], element: usize) -> Option<usize> {
@@ -239,6 +245,14 @@ impl TensorMove {
     }
 }
 
+impl PlacedMove {
+    /// Returns the number of bytes from the first element to the end of the last one, as stored.
+    fn stored_bytes(&self, element: usize) -> usize {
+        let last: usize = self.moved.axes.iter().map(|axis| (axis.len - 1) * axis.source).sum();
+        (last + 1) * element
+    }
+}
+
 impl Moves {
     /// The moves of a tensor of `bytes` bytes.
     pub(crate) fn new(element: usize, shape: Shape, moves: Vec<TensorMove>, bytes: u64) -> Self {
@@ -255,7 +269,16 @@ impl Moves {
             reach = moved.reach.max(reach);
             moved.reach = reach;
         }
-        Self { element, shape, moves, bytes, is_padded: false, checks: Vec::new(), blocks: None, has_short_runs: false }
+        Self {
+            element,
+            shape,
+            moves,
+            bytes,
+            is_padded: false,
+            checks: Vec::new(),
+            blocks: None,
+            disk_blocks: DiskBlocks::Runs,
+        }
     }
 
     /// Adds zeros for the elements that no move makes, and checks. `blocks` holds blocks of several tensors.
@@ -265,15 +288,22 @@ impl Moves {
         let block = self.moves.iter().filter_map(|placed| placed.moved.block(&strides, self.element)).max();
         self.blocks = block.map(|block| BlockCache::new(block, self.bytes, blocks));
         let mut runs = self.moves.iter().map(|placed| placed.moved.run_elements(&strides) * self.element);
-        self.has_short_runs = runs.any(|run| run < SHORT_RUN);
+        if runs.any(|run| run < SHORT_RUN) {
+            let is_held = |placed: &PlacedMove| {
+                let (stored, bytes) = (placed.stored_bytes(self.element), placed.moved.elements() * self.element);
+                stored <= MOST_HELD.min(2 * bytes)
+            };
+            let is_short = self.moves.iter().all(is_held);
+            self.disk_blocks = if is_short { DiskBlocks::Stored } else { DiskBlocks::Blocks };
+        }
         self
     }
 
-    /// Calls `each` with the parts of a box: the offset of their move's first element, and the part of it to read.
+    /// Calls `each` with the parts of a box: the position of their move, and the part of it to read.
     fn each_part(
         &self,
         ranges: &[Range<usize>],
-        each: &mut dyn FnMut(u64, &TensorSlice<'_>) -> Result<()>,
+        each: &mut dyn FnMut(usize, &TensorSlice<'_>) -> Result<()>,
     ) -> Result<()> {
         if ranges.iter().any(Range::is_empty) {
             return Ok(());
@@ -286,9 +316,11 @@ impl Moves {
         let (first, last) = (element(|range| range.start), element(|range| range.end - 1));
         let from = self.moves.partition_point(|moved| moved.reach < first);
         let end = self.moves.partition_point(|moved| moved.first <= last);
-        for PlacedMove { lens, strides, moved, .. } in
-            self.moves.get(from..end).unwrap_or_default().iter().filter(|moved| moved.last >= first)
-        {
+        for position in from..end.max(from) {
+            let PlacedMove { lens, strides, moved, last, .. } = &self.moves[position];
+            if *last < first {
+                continue;
+            }
             let mut found = vec![Vec::with_capacity(moved.axes.len())];
             for (dim, range) in ranges.iter().enumerate() {
                 let mut next = Vec::new();
@@ -309,18 +341,32 @@ impl Moves {
                 let outside: usize = moved.offsets.iter().zip(&to).map(|(offset, to)| offset * to).sum();
                 let before: usize = ranges.iter().zip(&to).map(|(range, to)| range.start * to).sum();
                 let to = (outside + inside - before, moved.axes.iter().map(place).collect());
-                each(moved.start, &TensorSlice::within(self.element, (lens, strides), own, to))?;
+                each(position, &TensorSlice::within(self.element, (lens, strides), own, to))?;
             }
         }
         Ok(())
     }
 
-    /// Fills a box of elements.
-    fn read_box(&self, files: &FileStorage, ranges: &[Range<usize>], bytes: &mut [u8]) -> Result<()> {
+    /// Fills a box of elements. `held` holds what is stored for a move.
+    fn read_box(
+        &self,
+        files: &FileStorage,
+        ranges: &[Range<usize>],
+        held: Option<&BlockCache>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
         if self.is_padded {
             bytes.fill(0);
         }
-        self.each_part(ranges, &mut |start, part| read_moved(files, start, part, bytes))?;
+        let mut window = Vec::new();
+        self.each_part(ranges, &mut |position, part| {
+            let (start, len) = (self.moves[position].moved.start, self.moves[position].stored_bytes(self.element));
+            let Some(held) = held.filter(|_| files.borrow(start, len as u64).is_none()) else {
+                return read_moved(files, start, part, bytes, &mut window);
+            };
+            let mut fill = |memory: &mut [u8]| files.read_at(start, memory);
+            held.with_held(Held::Stored(position), len, &mut fill, &mut |stored| part.copy_from(stored, 0, bytes))
+        })?;
         self.checks
             .iter()
             .filter(|check| check.is_due(ranges, &self.shape))
@@ -328,30 +374,49 @@ impl Moves {
     }
 }
 
-/// Reads a part of the payload that begins at `start`. Short runs are read with what is between them, as long as that is
-/// little, and copied in memory.
-fn read_moved(files: &FileStorage, start: u64, part: &TensorSlice<'_>, bytes: &mut [u8]) -> Result<()> {
+/// Reads a part of the payload that begins at `start`. Short runs are read together with their neighbours as stored, and copied
+/// in memory.
+fn read_moved(
+    files: &FileStorage,
+    start: u64,
+    part: &TensorSlice<'_>,
+    bytes: &mut [u8],
+    window: &mut Vec<u8>,
+) -> Result<()> {
     /// Longer runs are read one by one, or in windows.
     const SHORT: usize = 256;
     /// A processor's cache holds these bytes until they are copied.
-    const MOST: usize = 4 << 20;
+    const MOST: usize = 256 << 10;
+    /// Copying so many bytes takes as long as one more call of the system.
+    const GAP: usize = 4 << 10;
 
-    let (bounds, needed) = (part.bounds(), part.bytes());
     if files.takes_requests(start) || part.run_bytes() >= SHORT {
         return read_part(files, start, part, bytes);
     }
-    let is_divided = bounds.len() > 2 * needed.max(32 << 10) || bounds.len() > MOST;
-    if let Some(halves) = part.halves().filter(|_| is_divided) {
-        return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes));
-    }
+    let (bounds, needed) = (part.bounds(), part.bytes());
     let first = start.saturating_add(bounds.start as u64);
     if let Some(found) = files.borrow(first, bounds.len() as u64) {
         part.copy_from(found?, bounds.start, bytes);
         return Ok(());
     }
-    let mut memory = try_zeros(bounds.len())?;
-    files.read_alone(first, &mut memory)?;
-    part.copy_from(&memory, bounds.start, bytes);
+    let stored = part.in_stored_order();
+    let runs = stored.runs();
+    let has_gaps = bounds.len() - needed > needed / runs.len * GAP;
+    let is_long = needed > MOST || !has_gaps && bounds.len() > 16 * MOST;
+    if let Some(halves) = part.halves().filter(|_| is_long) {
+        return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes, window));
+    }
+    if !has_gaps {
+        window.resize(bounds.len(), 0);
+        files.read_alone(first, window)?;
+        part.copy_from(window, bounds.start, bytes);
+        return Ok(());
+    }
+    window.resize(needed, 0);
+    for (run, memory) in runs.zip(window.chunks_exact_mut(stored.run_bytes())) {
+        files.read_alone(start.saturating_add(run.from as u64), memory)?;
+    }
+    part.packed().copy_from(window, 0, bytes);
     Ok(())
 }
 
@@ -486,27 +551,37 @@ impl GatherBytes for Moves {
     fn places(&self) -> Vec<Range<u64>> {
         let place = |placed: &PlacedMove| {
             let start = placed.moved.start;
-            start..start.saturating_add(placed.moved.stored_bytes(self.element))
+            start..start.saturating_add(placed.stored_bytes(self.element) as u64)
         };
         self.moves.iter().map(place).collect()
     }
 
     fn read(&self, files: &FileStorage, wanted: Wanted<'_>, bytes: &mut [u8]) -> Result<()> {
-        let mut read = |ranges: &[Range<usize>], bytes: &mut [u8]| self.read_box(files, ranges, bytes);
-        match (wanted, &self.blocks) {
-            (Wanted::Box(ranges), _) => read(ranges, bytes),
-            (Wanted::From(from), None) => fill_boxes(&self.shape, self.element, from, bytes, &mut read),
-            (Wanted::From(from), Some(_)) if !self.has_short_runs && !files.takes_requests(self.start()) => {
-                fill_boxes(&self.shape, self.element, from, bytes, &mut read)
+        let fill = |from: u64, bytes: &mut [u8], held: Option<&BlockCache>| {
+            let mut read = |ranges: &[Range<usize>], bytes: &mut [u8]| self.read_box(files, ranges, held, bytes);
+            fill_boxes(&self.shape, self.element, from, bytes, &mut read)
+        };
+        let from = match wanted {
+            Wanted::Box(ranges) => return self.read_box(files, ranges, None, bytes),
+            Wanted::From(from) => from,
+        };
+        match (&self.blocks, self.disk_blocks) {
+            // Parts of a block would ask for the same bytes.
+            (Some(blocks), _) if files.takes_requests(self.start()) => {
+                blocks.read(from, bytes, &mut |from, block| fill(from, block, None))
             }
-            (Wanted::From(from), Some(blocks)) => blocks
-                .read(from, bytes, &mut |from, bytes| fill_boxes(&self.shape, self.element, from, bytes, &mut read)),
+            (Some(blocks), DiskBlocks::Stored) => fill(from, bytes, Some(blocks)),
+            (Some(blocks), DiskBlocks::Blocks) => blocks.read(from, bytes, &mut |from, block| {
+                threads::fill(block, &|within, part| fill(from + within as u64, part, None))
+            }),
+            _ => fill(from, bytes, None),
         }
     }
 
     fn spans(&self, files: &FileStorage, wanted: Wanted<'_>, len: usize, each: &mut dyn FnMut(Range<u64>)) {
         let mut spans_of = |ranges: &[Range<usize>]| {
-            self.each_part(ranges, &mut |start, part| {
+            self.each_part(ranges, &mut |position, part| {
+                let start = self.moves[position].moved.start;
                 let offset = |within: usize| start.saturating_add(within as u64);
                 let spans = part.spans(&merging(files, start));
                 spans.for_each(|(span, _)| each(offset(span.start)..offset(span.end)));

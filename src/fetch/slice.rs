@@ -7,6 +7,9 @@ use super::merge::{Merging, merge};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 
+/// The elements of a tile along each of its two dims.
+const TILE: usize = 32;
+
 /// A range of each dim of a tensor. All offsets are within the payload.
 #[derive(Debug, Clone)]
 pub(crate) struct TensorSlice<'a> {
@@ -189,11 +192,45 @@ impl<'a> TensorSlice<'a> {
         self.ranges.iter().map(ExactSizeIterator::len).product::<usize>() * self.element
     }
 
-    /// Divides a part with a place in memory in two, along the dim whose neighbours are stored farthest from each other.
+    /// Returns the part with its elements in memory in the order in which they are stored.
+    pub(super) fn in_stored_order(&self) -> Self {
+        Self { to: Some((0, self.packed_strides())), ..self.clone() }
+    }
+
+    /// Returns the part as it is stored if only its elements are, in the same order.
+    pub(super) fn packed(&self) -> Self {
+        let lens: Vec<usize> = self.ranges.iter().map(ExactSizeIterator::len).collect();
+        let ranges = lens.iter().map(|len| 0..*len).collect();
+        Self {
+            strides: self.packed_strides(),
+            shape: Cow::Owned(lens.into()),
+            ranges: Cow::Owned(ranges),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the strides of the elements in the order in which they are stored, without gaps.
+    fn packed_strides(&self) -> Vec<usize> {
+        let dims = sorted::values((0..self.ranges.len()).collect(), &mut |one: &usize, other| {
+            self.strides[*one].cmp(&self.strides[*other])
+        });
+        let (mut strides, mut stride) = (vec![0; dims.len()], 1);
+        for dim in dims {
+            strides[dim] = stride;
+            stride *= self.ranges[dim].len();
+        }
+        strides
+    }
+
+    /// Divides a part with a place in memory in two, along the dim whose neighbours are stored farthest from each other, as
+    /// long as it is not short.
     pub(super) fn halves(&self) -> Option<[Self; 2]> {
+        /// Copies go by tiles of so many elements.
+        const SHORT: usize = 2 * TILE;
+
         let (first, to) = self.to.as_ref()?;
         let dims = (0..self.ranges.len()).filter(|dim| self.ranges[*dim].len() > 1);
-        let dim = dims.max_by_key(|dim| self.strides[*dim])?;
+        let dim = dims.max_by_key(|dim| (self.ranges[*dim].len() > SHORT, self.strides[*dim]))?;
         let Range { start, end } = self.ranges[dim];
         let middle = start + (end - start) / 2;
         let half = |range: Range<usize>| {
@@ -298,8 +335,6 @@ impl Runs {
     // Elements one by one, in the order in which they are stored, took four times as long: for a transpose, each is
     // written to another line of the cache. A tile has lines of both.
     fn copy_all<const LEN: usize>(&mut self, start: usize, payload: &[u8], part: &mut [u8]) {
-        const TILE: usize = 32;
-
         let is_at_start = self.indices.iter().all(|index| *index == 0);
         let Some(inner) = self.dims.len().checked_sub(1).filter(|_| is_at_start) else {
             for run in self {
@@ -328,18 +363,11 @@ impl Runs {
                     let from_place = |i: usize, row: usize| base + i * from + row * from_row;
                     let to_place = |i: usize, row: usize| place + i * to + row * to_row;
                     if is_transpose {
-                        // Lines are read and written whole: they are in the same sets of the cache.
-                        let mut held = [[[0_u8; LEN]; TILE]; TILE];
-                        for (held, row) in held.iter_mut().zip(tile_rows.clone()) {
-                            let line = &payload[from_place(first, row)..][..tile.len() * LEN];
-                            let elements = line.as_chunks::<LEN>().0;
-                            held[..elements.len()].copy_from_slice(elements);
-                        }
-                        for (k, i) in tile.enumerate() {
-                            let line = &mut part[to_place(i, first_row)..][..tile_rows.len() * LEN];
-                            let elements = line.as_chunks_mut::<LEN>().0;
-                            elements.iter_mut().zip(&held).for_each(|(element, held)| *element = held[k]);
-                        }
+                        transpose_tile::<LEN>(
+                            [tile.len(), tile_rows.len()],
+                            (&payload[from_place(first, first_row)..], from_row),
+                            (&mut part[to_place(first, first_row)..], to),
+                        );
                         continue;
                     }
                     for i in tile {
@@ -352,6 +380,37 @@ impl Runs {
             }
         }
         self.left = 0;
+    }
+}
+
+/// Copies a tile of neighbouring elements from lines of the payload to lines of the part, which have a distance in bytes.
+///
+/// Lines are read and written whole, because they are in the same sets of the cache.
+fn transpose_tile<const LEN: usize>(
+    [columns, rows]: [usize; 2],
+    (payload, from_row): (&[u8], usize),
+    (part, to): (&mut [u8], usize),
+) {
+    let mut held = [[[0_u8; LEN]; TILE]; TILE];
+    if [columns, rows] == [TILE; 2] {
+        for (row, held) in held.iter_mut().enumerate() {
+            let line = payload[row * from_row..].as_chunks::<LEN>().0;
+            *held = *line.first_chunk().expect("the tile has a line");
+        }
+        for column in 0..TILE {
+            let line = part[column * to..].as_chunks_mut::<LEN>().0;
+            let line: &mut [[u8; LEN]; TILE] = line.first_chunk_mut().expect("the tile has a line");
+            *line = std::array::from_fn(|row| held[row][column]);
+        }
+        return;
+    }
+    for (row, held) in held.iter_mut().enumerate().take(rows) {
+        let line = payload[row * from_row..][..columns * LEN].as_chunks::<LEN>().0;
+        held[..columns].copy_from_slice(line);
+    }
+    for column in 0..columns {
+        let line = part[column * to..][..rows * LEN].as_chunks_mut::<LEN>().0;
+        line.iter_mut().zip(&held).for_each(|(element, held)| *element = held[column]);
     }
 }
 

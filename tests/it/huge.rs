@@ -145,14 +145,12 @@ impl tensorfile::file::ReadRanges for MadeOfBlocks {
 }
 
 /// Counts bytes, and keeps the last two.
-#[cfg(feature = "quant")]
 #[derive(Default)]
 struct CountingSink {
     bytes: u64,
     last: [u8; 2],
 }
 
-#[cfg(feature = "quant")]
 impl std::io::Write for CountingSink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.bytes += bytes.len() as u64;
@@ -188,4 +186,61 @@ fn decodes_weights_in_bounded_memory() {
     assert!(sink.bytes >= 2 * MadeOfBlocks::BYTES * matrices, "{}", sink.bytes);
     let held = peak();
     assert!(held < BOUND, "{} MiB for {} MiB of codes", held >> 20, (matrices * MadeOfBlocks::BYTES) >> 20);
+}
+
+/// `TENSORFILE_TEST_GIB=200` makes a model that exceeds any memory.
+#[cfg(feature = "safetensors")]
+#[test]
+fn moves_elements_in_bounded_memory() {
+    use std::fmt::Write as _;
+
+    use tensorfile::{LayoutMap, WriteOptions, safetensors};
+
+    const BOUND: u64 = 256 << 20;
+    const HUGE: [usize; 2] = [1 << 15, 1 << 13];
+    const EXPERT: [usize; 2] = [1 << 10, 1 << 12];
+
+    if !is_alone("huge::moves_elements_in_bounded_memory") {
+        return;
+    }
+    let gib = std::env::var("TENSORFILE_TEST_GIB").map_or(1, |gib| gib.parse::<u64>().unwrap());
+    let (mut header, mut end) = (String::new(), 0_u64);
+    let mut add = |name: &str, [rows, columns]: [usize; 2]| {
+        let start = end;
+        end += 2 * (rows * columns) as u64;
+        let comma = if header.is_empty() { "" } else { "," };
+        write!(
+            header,
+            r#"{comma}"{name}":{{"dtype":"BF16","shape":[{rows},{columns}],"data_offsets":[{start},{end}]}}"#
+        )
+        .unwrap();
+        end
+    };
+    // A block of 512 MiB cannot be held, and the experts of a layer can.
+    add("embed.0", HUGE);
+    for layer in 0.. {
+        let end = (0..64).map(|expert| add(&format!("layers.{layer}.experts.{expert}"), EXPERT)).max();
+        if end >= Some(gib * GIB) {
+            break;
+        }
+    }
+    header.insert(0, '{');
+    header.push('}');
+    header.push_str(&" ".repeat(header.len().next_multiple_of(8) - header.len()));
+    let path = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    path.as_file().set_len(8 + header.len() as u64 + end).unwrap();
+    for (name, map) in [
+        ("stacked", "layers.{l}.experts.{e} [o i] = layers.{l}.experts [e o i]\nkeep *"),
+        ("turned", "layers.{l}.experts.{e} [o i] = layers.{l}.experts [e i o]\nembed.{n} [v h] = embed.{n} [h v]"),
+    ] {
+        let map = LayoutMap::parse(map).unwrap();
+        let file = OpenOptions::new().backend(Backend::Positioned).map(&map).open(&path).unwrap();
+        let mut sink = CountingSink::default();
+        safetensors::FORMAT.to_writer(&mut sink, &file, &WriteOptions::new()).unwrap();
+        assert!(sink.bytes > end, "{}", sink.bytes);
+        let held = peak();
+        assert!(held < BOUND, "{name}: {} MiB for {} MiB", held >> 20, end >> 20);
+        println!("{name}: {} MiB for {} GiB", held >> 20, end >> 30);
+    }
 }

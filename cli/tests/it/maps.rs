@@ -56,6 +56,56 @@ fn a_conversion_is_proved() {
     assert!(digest.starts_with(receipt["target"]["digest"].as_str().unwrap()), "{digest}");
 }
 
+/// Writes a model of zeros with experts one by one, in a file with holes, and its configuration.
+fn write_experts(session: &Session, layers: usize, experts: usize, [inner, hidden]: [usize; 2]) {
+    let (mut header, mut end) = (Vec::new(), 0);
+    let mut add = |name: String, shape: &[usize]| {
+        let start = end;
+        end += 2 * shape.iter().product::<usize>() as u64;
+        header.push(format!(r#""{name}":{{"dtype":"BF16","shape":{shape:?},"data_offsets":[{start},{end}]}}"#));
+    };
+    add("model.embed_tokens.weight".to_owned(), &[experts, hidden]);
+    for layer in 0..layers {
+        for expert in 0..experts {
+            let name = |part: &str| format!("model.layers.{layer}.mlp.experts.{expert}.{part}_proj.weight");
+            add(name("gate"), &[inner, hidden]);
+            add(name("up"), &[inner, hidden]);
+            add(name("down"), &[hidden, inner]);
+        }
+        add(format!("model.layers.{layer}.input_layernorm.weight"), &[hidden]);
+    }
+    let header = format!("{{{}}}", header.join(","));
+    let path = session.path("model.safetensors");
+    fs::write(&path, [&(header.len() as u64).to_le_bytes(), header.as_bytes()].concat()).unwrap();
+    fs::OpenOptions::new().append(true).open(path).unwrap().set_len(8 + header.len() as u64 + end).unwrap();
+    let config = serde_json::json!({ "num_experts": experts, "num_hidden_layers": layers });
+    fs::write(session.path("config.json"), config.to_string()).unwrap();
+}
+
+/// `TENSORFILE_TEST_LAYERS=4` writes 4 layers of Qwen3-30B-A3B, which takes 5 GB of disk; of all, the balance is printed.
+#[test]
+fn experts_of_a_large_model_are_stacked_and_proved() {
+    let session = Session::new();
+    write_experts(&session, 48, 128, [768, 2048]);
+    insta::assert_snapshot!(
+        session.transcript(&["convert model.safetensors stacked.safetensors --map qwen3-moe --dry-run"])
+    );
+    let layers = std::env::var("TENSORFILE_TEST_LAYERS").ok().map(|layers| layers.parse().unwrap());
+    let (layers, experts, shape) = layers.map_or((2, 16, [24, 64]), |layers| (layers, 128, [768, 2048]));
+    write_experts(&session, layers, experts, shape);
+    let start = std::time::Instant::now();
+    let done = session.run(&["convert", "model.safetensors", "stacked.safetensors", "--map", "qwen3-moe", "--prove"]);
+    let printed = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    let took = start.elapsed();
+    let tensors = layers * (3 * experts + 1) + 1;
+    assert!(done.status.success() && printed.contains(&format!("proved: {tensors} digests equal")), "{printed}");
+    let start = std::time::Instant::now();
+    for file in ["model.safetensors", "stacked.safetensors"] {
+        assert!(session.run(&["hash", file]).status.success());
+    }
+    println!("{layers} layers, {experts} experts: {took:.2?}; both files hashed in {:.2?}", start.elapsed());
+}
+
 #[test]
 fn what_does_not_fit_leaves_no_file() {
     let session = session("bad/expert_hole");

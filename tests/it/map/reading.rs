@@ -1,6 +1,7 @@
 //! Padding, copies, parts, blocks and quantized weights of mapped files.
 
 use ndarray::array;
+use tensorfile::file::Backend;
 use tensorfile::{
     Dequantize, Dtype, ErrorKind, LayoutMap, OpenOptions, Tensor, TensorInfo, TensorMap, gguf, npz, safetensors,
 };
@@ -182,22 +183,36 @@ fn a_map_does_not_take_a_stream() {
 
 #[test]
 fn large_transposes_are_read_in_blocks() {
-    let (rows, columns) = (700, 900);
-    let numbers: Vec<u32> = (0..rows * columns).collect();
-    let tensor = Tensor::from_slice(&numbers, [rows as usize, columns as usize]).unwrap();
-    let bytes = safetensors::to_vec(&TensorMap::from_iter([("a", tensor)])).unwrap();
-    let path = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(&path, bytes).unwrap();
-    let options = OpenOptions::new().map(&parse("a [x y] = b [y x]")).backend(tensorfile::file::Backend::Positioned);
-    let file = options.open(&path).unwrap();
-    let turned: Vec<u8> =
-        (0..columns).flat_map(|y| (0..rows).map(move |x| x * columns + y)).flat_map(u32::to_le_bytes).collect();
-    let tensor = file.get("b").unwrap();
-    assert!(tensor.read().unwrap().as_bytes() == turned);
-    for (start, len) in [(0, 1), (5, 4096), (1_000_001, 70_000), (turned.len() - 3, 3)] {
-        let mut window = vec![0; len];
-        tensor.read_at(start as u64, &mut window).unwrap();
-        assert!(window == turned[start..start + len], "{start}");
+    // All of a move is held; its elements are among others; between its rows are gaps; two dims change places around a third.
+    let cases: [(&str, [usize; 3], fn([usize; 3]) -> [usize; 3]); 4] = [
+        ("let p = 1\na [x (p y)] = b [(y p) x]", [700, 1, 900], |[x, p, y]| [y, p, x]),
+        ("let p = 3\na [x (y p)] = b [p (y x)]", [300, 400, 3], |[x, y, p]| [p, y, x]),
+        ("let p = 3\na [x (p y)] = b [p (y x)]", [150, 3, 3000], |[x, p, y]| [p, y, x]),
+        ("let p = 40\na [x (p y)] = b [y (p x)]", [60, 40, 90], |[x, p, y]| [y, p, x]),
+    ];
+    for (map, dims, order) in cases {
+        let numbers: Vec<u16> = (0..dims.iter().product::<usize>()).map(|number| (number % 65_521) as u16).collect();
+        let tensor = Tensor::from_slice(&numbers, [dims[0], dims[1] * dims[2]]).unwrap();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&path, safetensors::to_vec(&TensorMap::from_iter([("a", tensor)])).unwrap()).unwrap();
+        let options = OpenOptions::new().map(&parse(map));
+        let shape = order(dims);
+        let mut turned = vec![0; 2 * numbers.len()];
+        for (number, value) in numbers.iter().enumerate() {
+            let to = order([number / dims[2] / dims[1], number / dims[2] % dims[1], number % dims[2]]);
+            let place = (to[0] * shape[1] + to[1]) * shape[2] + to[2];
+            turned[2 * place..2 * place + 2].copy_from_slice(&value.to_le_bytes());
+        }
+        for backend in [Backend::Positioned, Backend::Mapped] {
+            let file = options.clone().backend(backend).open(path.path()).unwrap();
+            let tensor = file.get("b").unwrap();
+            for (start, len) in [(0, 1), (5, 4096), (100_001, 70_000), (turned.len() - 3, 3)] {
+                let mut window = vec![0; len];
+                tensor.read_at(start as u64, &mut window).unwrap();
+                assert!(window == turned[start..start + len], "{map} at {start}");
+            }
+            assert!(tensor.read().unwrap().as_bytes() == turned, "{map}");
+        }
     }
 }
 
