@@ -1,4 +1,4 @@
-"""Quantizes random weights with compressed-tensors, bitsandbytes and transformers, and decodes them with the same.
+"""Quantizes random weights with compressed-tensors, bitsandbytes, transformers and ModelOpt, and decodes them with the same.
 
     python quantized_torch.py FOLDER SEED
 
@@ -121,10 +121,37 @@ def transformers(add):
         add(f"mxfp4-{rows}", {"quant_method": "mxfp4"}, tensors, {"a.down_proj": decoded})
 
 
+def modelopt(add):
+    from modelopt.torch.quantization.qtensor import FP8QTensor, MXFP8QTensor, NVFP4QTensor
+
+    def config(algorithm):
+        return {"quant_method": "modelopt", "quant_algo": algorithm, "producer": {"name": "modelopt"}}
+
+    for rows, columns in SHAPES:
+        weight = torch.randn(rows, columns)
+        stored, scale, second = NVFP4QTensor.quantize(weight, 16)
+        # As the export casts it.
+        scale = scale.to(torch.float8_e4m3fn)
+        decoded = stored.dequantize(torch.float32, scale=scale, double_scale=second, block_sizes={-1: 16})
+        tensors = {"a.weight": stored._quantized_data, "a.weight_scale": scale, "a.weight_scale_2": second}
+        add(f"nvfp4-{rows}", config("NVFP4"), tensors, {"a.weight": decoded})
+
+        stored, scale = FP8QTensor.quantize(weight)
+        scale = scale.reshape(())
+        decoded = stored.dequantize(torch.float32, scale=scale)
+        tensors = {"a.weight": stored._quantized_data, "a.weight_scale": scale, "a.input_scale": torch.tensor(0.5)}
+        add(f"fp8-{rows}", config("FP8"), tensors, {"a.weight": decoded})
+
+        stored, scale = MXFP8QTensor.quantize(weight)
+        decoded = stored.dequantize(torch.float32, scale=scale)
+        tensors = {"a.weight": stored._quantized_data, "a.weight_scale": scale}
+        add(f"mxfp8-{rows}", config("MXFP8"), tensors, {"a.weight": decoded})
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     torch.manual_seed(int(sys.argv[2]))
-    for software in (compressed_tensors, bitsandbytes, transformers):
+    for software in (compressed_tensors, bitsandbytes, transformers, modelopt):
 
         def add(name, config, tensors, expected, software=software):
             place = folder / f"{software.__name__}-{name}"
