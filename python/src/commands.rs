@@ -42,7 +42,7 @@ pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyByt
 
 /// Convert a file to another format; `tensorfile.convert` prepares the arguments.
 #[pyfunction]
-#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, map, progress))]
+#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, map, config, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.convert` only")]
 pub fn convert(
     py: Python<'_>,
@@ -57,6 +57,7 @@ pub fn convert(
     dequantize: bool,
     as_stored: bool,
     map: Option<&Bound<'_, PyAny>>,
+    config: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<()> {
     let rules = RenameRules::parse(rename).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -70,6 +71,7 @@ pub fn convert(
             || dequantize
             || as_stored
             || map.is_some()
+            || config.is_some()
             || !rules.is_empty()
             || !filters.is_empty()
             || progress.is_some();
@@ -93,6 +95,9 @@ pub fn convert(
         if let Some(map) = &map {
             let map = if lossy { map.clone().lossy() } else { map.clone() };
             opening = opening.map(&map);
+        }
+        if let Some(config) = &config {
+            opening = opening.config(config);
         }
         let file = open_path(&source, false, &opening)?;
         let written = format.or_else(|| by_extension(&target));

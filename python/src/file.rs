@@ -45,6 +45,9 @@ use crate::values;
 /// Use `map` to read the tensors in another layout: a `LayoutMap`, the name of one such as `"qwen3-moe"`, or the path of a
 /// file with equations. Tensors are put together as they are read.
 ///
+/// Use `config` to take another model configuration than the `config.json` next to the file. It says how weights are quantized, and
+/// has the `config.` numbers of a map.
+///
 /// The file is mapped into memory, and tensors are views of it. If you write to a view, the change stays in this
 /// process. Nobody may truncate a mapped file while it is open, as `torch.save` does if you save under the same name.
 /// If that can happen, `mmap=False` reads the file instead. `tensorfile.save` is safe: it replaces files.
@@ -57,7 +60,8 @@ use crate::values;
 /// <Tensor 'w' f32[2, 2]>
 /// array([[3., 4.]], dtype=float32)
 #[pyfunction]
-#[pyo3(signature = (path, *, format=None, mmap=true, deny=None, dequantize=None, map=None))]
+#[pyo3(signature = (path, *, format=None, mmap=true, deny=None, dequantize=None, map=None, config=None))]
+#[expect(clippy::too_many_arguments, reason = "Python has names for them")]
 pub fn open(
     py: Python<'_>,
     path: &Bound<'_, PyAny>,
@@ -66,6 +70,7 @@ pub fn open(
     deny: Option<&Bound<'_, PyAny>>,
     dequantize: Option<Decoded>,
     map: Option<&Bound<'_, PyAny>>,
+    config: Option<PathBuf>,
 ) -> PyResult<PyFile> {
     let deny = deny.map_or_else(|| Ok(Vec::new()), |deny| strings("deny", deny))?;
     let backend = if mmap { Backend::Mapped } else { Backend::Positioned };
@@ -77,6 +82,9 @@ pub fn open(
     let map = map.map(map_of).transpose()?;
     if let Some(map) = &map {
         options = options.map(map);
+    }
+    if let Some(config) = &config {
+        options = options.config(config);
     }
     if path.hasattr("read")? {
         let file = match streams::source(path)? {
@@ -91,7 +99,8 @@ pub fn open(
     }
     let path: PathBuf = path.extract()?;
     let dequantize = dequantize.map(Dtype::name);
-    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny, dequantize, map };
+    let config = config.map(|config| absolute(&config));
+    let origin = Origin { path: absolute(&path), format: format.map(Into::into), mmap, deny, dequantize, map, config };
     let (waits, location, shown) = (waits(&path), path.clone(), path);
     let is_tar = format == Some(TAR.name);
     let open = move || open_path(&location, is_tar, &options);
@@ -233,13 +242,14 @@ struct Origin {
     /// The dtype to which quantized weights are decoded.
     dequantize: Option<&'static str>,
     map: Option<LayoutMap>,
+    config: Option<PathBuf>,
 }
 
 impl Origin {
     /// Returns a function and its arguments, with which pickle opens the file.
     fn reduce<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let map = self.map.clone().map(PyLayoutMap);
-        let arguments = (&self.path, &self.format, self.mmap, &self.deny, self.dequantize, map);
+        let arguments = (&self.path, &self.format, self.mmap, &self.deny, self.dequantize, map, &self.config);
         (py.import("tensorfile._open")?.getattr("reopened")?, arguments).into_bound_py_any(py)
     }
 }

@@ -185,6 +185,7 @@ def convert(
     dequantize: bool = False,
     as_stored: bool = False,
     map: LayoutMap | str | None = None,
+    config: Path | None = None,
     progress: Progress = None,
 ) -> None:
     """Convert a file to another format, in pieces: it may be larger than memory. The target may be the source.
@@ -206,6 +207,8 @@ def convert(
       would do this is an error.
     - `map`: write the tensors in another layout: a `LayoutMap`, the name of one, or the path of a file with equations.
       `rename`, `filter` and `dtype` come after it.
+    - `config`: take another model configuration than the `config.json` next to the source. It says how weights are quantized, and
+      has the `config.` numbers of a map.
     - `progress`: a function that gets the bytes written and their total; if it raises, the conversion ends. `True` shows a
       tqdm bar.
 
@@ -231,6 +234,7 @@ def convert(
             dequantize,
             as_stored,
             map,
+            None if config is None else os.fspath(config),
             tell,
         )
 

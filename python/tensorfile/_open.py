@@ -38,9 +38,12 @@ def reopened(
     deny: list[str],
     dequantize: str | None = None,
     map: _tensorfile.LayoutMap | None = None,
+    config: Any = None,
 ) -> _tensorfile.File:
     """Open a file that another process had open."""
-    return _tensorfile.open(path, format=format, mmap=mmap, deny=deny, dequantize=dequantize, map=map)
+    return _tensorfile.open(
+        path, format=format, mmap=mmap, deny=deny, dequantize=dequantize, map=map, config=config
+    )
 
 
 def tensor(file: tuple[Any, tuple[Any, ...]], name: str, position: int, info: str) -> _tensorfile.Tensor:

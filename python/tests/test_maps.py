@@ -62,3 +62,17 @@ def test_what_does_not_fit_is_an_error(tmp_path):
         file["b"].numpy()
     with tensorfile.open(path, map=padded.lossy()) as file:
         assert numpy.array_equal(file["b"], [0, 1, 2, 3])
+
+
+def test_another_configuration_may_be_named(tmp_path):
+    path = tmp_path / "a.safetensors"
+    tensorfile.save(path, {"a": numpy.arange(6, dtype="i4")})
+    (tmp_path / "other.json").write_text('{"heads": 3}')
+    map = tensorfile.LayoutMap.parse("let n = config.heads\na [(n h)] = b [n h]")
+    with pytest.raises(ValueError, match="config.heads"):
+        tensorfile.open(path, map=map)
+    with tensorfile.open(path, map=map, config=tmp_path / "other.json") as file:
+        assert pickle.loads(pickle.dumps(file))["b"].shape == file["b"].shape == (3, 2)
+    target = tmp_path / "b.safetensors"
+    tensorfile.convert(path, target, map=map, config=tmp_path / "other.json")
+    assert tensorfile.open(target)["b"].shape == (3, 2)
