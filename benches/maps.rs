@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     for (what, tensors, map) in [
         (
             "experts in one tensor",
-            experts((16 / shrink).max(1), 32, [1024, 1024]),
+            experts((16 / shrink).max(1), (512 / shrink).clamp(2, 32), [1024, 1024]),
             "model.layers.{l}.mlp.experts.{e}.{p:gate|up}_proj.weight [i h] = gate_up.{l} [e (p i) h]\n\
              model.layers.{l}.mlp.experts.{e}.down_proj.weight [h i] = down.{l} [e h i]",
         ),
