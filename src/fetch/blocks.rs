@@ -22,7 +22,7 @@ pub(crate) struct SharedBlocks {
 #[derive(Debug)]
 struct HeldBytes {
     tensor: u64,
-    what: Held,
+    what: BlockKey,
     len: usize,
     /// `None` until they are read.
     bytes: Arc<RwLock<Option<Vec<u8>>>>,
@@ -30,7 +30,7 @@ struct HeldBytes {
 
 /// Which bytes of a tensor are held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum BlockKey {
     /// A block of the tensor, given by its number.
     Block(u64),
     /// What is stored for a move of the tensor, in the order in which it is stored.
@@ -68,7 +68,7 @@ impl BlockCache {
             if now.len() == len {
                 fill(start, now)?;
             } else {
-                self.with_held(Held::Block(number), len, &mut |memory| fill(start, memory), &mut |held| {
+                self.with_held(BlockKey::Block(number), len, &mut |memory| fill(start, memory), &mut |held| {
                     now.copy_from_slice(&held[skipped..skipped + now.len()]);
                 })?;
             }
@@ -81,7 +81,7 @@ impl BlockCache {
     /// reading them too.
     pub(super) fn with_held(
         &self,
-        what: Held,
+        what: BlockKey,
         len: usize,
         fill: &mut dyn FnMut(&mut [u8]) -> Result<()>,
         take: &mut dyn FnMut(&[u8]),
@@ -105,7 +105,7 @@ impl BlockCache {
     }
 
     /// Returns the place of some bytes, and makes room for them.
-    fn place(&self, what: Held, len: usize) -> Arc<RwLock<Option<Vec<u8>>>> {
+    fn place(&self, what: BlockKey, len: usize) -> Arc<RwLock<Option<Vec<u8>>>> {
         let mut held = self.shared.held.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = held.iter().find(|held| (held.tensor, held.what) == (self.tensor, what)) {
             return Arc::clone(&found.bytes);

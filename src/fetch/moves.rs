@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::blocks::{BlockCache, Held, MOST_HELD, SharedBlocks};
+use super::blocks::{BlockCache, BlockKey, MOST_HELD, SharedBlocks};
 use super::piece::{merging, read_part};
 use super::slice::TensorSlice;
 use crate::error::{ErrorKind, Result};
@@ -365,7 +365,7 @@ impl Moves {
                 return read_moved(files, start, part, bytes, &mut window);
             };
             let mut fill = |memory: &mut [u8]| files.read_at(start, memory);
-            held.with_held(Held::Stored(position), len, &mut fill, &mut |stored| part.copy_from(stored, 0, bytes))
+            held.with_held(BlockKey::Stored(position), len, &mut fill, &mut |stored| part.copy_from(stored, 0, bytes))
         })?;
         self.checks
             .iter()

@@ -42,7 +42,8 @@ pub struct ByteMap {
 impl ByteMap {
     /// Counts the bytes of an open file. Nothing is read.
     ///
-    /// In a checkpoint with several shards, bytes after the last payload of a shard count as [`after`](Self::after).
+    /// In a checkpoint with several shards, bytes after the last payload of a shard count as [`after`](Self::after). A tensor
+    /// in several [places](super::FileTensor::places) has the bytes of all of them, and shares none.
     ///
     /// ```
     /// use tensorfile::view::ByteMap;
@@ -56,7 +57,7 @@ impl ByteMap {
     /// ```
     #[must_use]
     pub fn from_file(file: &File) -> Self {
-        if file.shards().is_empty() {
+        if file.storage.part(0).is_none() {
             let payloads = || file.tensors().map(|tensor| tensor.range()).filter(|payload| !payload.is_empty());
             // There may be millions of payloads, and most files have them in order.
             return if payloads().is_sorted_by_key(|payload| (payload.start, payload.end)) {
@@ -65,15 +66,19 @@ impl ByteMap {
                 Self::new(payloads(), file.file_bytes())
             };
         }
-        // Offsets count from the start of each shard.
-        let mut shards: HashMap<_, Vec<Range<u64>>> = HashMap::new();
-        for (path, range) in file.tensors().flat_map(|tensor| tensor.places()) {
-            shards.entry(path).or_default().push(range);
+        // Offsets count from the start of each shard. Places of tensors in several may have others between their elements.
+        let mut shards: HashMap<_, [Vec<Range<u64>>; 2]> = HashMap::new();
+        for tensor in file.tensors() {
+            let is_gathered = file.storage.gathered(tensor.entry().start()).is_some();
+            for (path, range) in tensor.places() {
+                shards.entry(path).or_default()[usize::from(is_gathered)].push(range);
+            }
         }
         let mut map = Self::default();
-        for payloads in shards.into_values() {
-            let end = payloads.iter().map(|payload| payload.end).max().unwrap_or_default();
-            map.add(&Self::new(payloads, end));
+        for [whole, gathered] in shards.into_values() {
+            let end = whole.iter().chain(&gathered).map(|payload| payload.end).max().unwrap_or_default();
+            let shared = Self::new(whole.iter().cloned(), end).shared;
+            map.add(&Self { shared, ..Self::new([whole, gathered].concat(), end) });
         }
         map.after = file.file_bytes().saturating_sub(map.payload + map.before + map.between);
         map

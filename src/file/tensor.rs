@@ -115,7 +115,7 @@ impl<'f> FileTensor<'f> {
         };
         let place = |place: Range<u64>| match self.file.shard(place.start) {
             Some((path, start)) => (Some(path), place.start - start..place.end - start),
-            None => (None, place),
+            None => (self.file.path(), place),
         };
         gather.places().into_iter().map(place).collect()
     }

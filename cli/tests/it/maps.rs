@@ -31,8 +31,8 @@ fn every_command_reads_another_layout() {
         "show left.safetensors model.layers.0.mlp.experts.down_proj --map qwen3-moe --slice 1,0",
         "codegen left.safetensors --map qwen3-moe --filter *.experts.*",
         "stats left.safetensors --map qwen3-moe --filter *.experts.*",
+        "info left.safetensors --map qwen3-moe",
     ]));
-    assert!(session.run(&["info", "left.safetensors", "--map", "qwen3-moe"]).status.success());
 }
 
 #[test]
@@ -98,7 +98,10 @@ fn experts_of_a_large_model_are_stacked_and_proved() {
     let printed = [done.stdout, done.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     let took = start.elapsed();
     let tensors = layers * (3 * experts + 1) + 1;
-    assert!(done.status.success() && printed.contains(&format!("proved: {tensors} digests equal")), "{printed}");
+    assert!(
+        done.status.success() && printed.replace(',', "").contains(&format!("proved: {tensors} digests equal")),
+        "{printed}"
+    );
     let start = std::time::Instant::now();
     for file in ["model.safetensors", "stacked.safetensors"] {
         assert!(session.run(&["hash", file]).status.success());

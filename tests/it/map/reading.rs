@@ -2,6 +2,7 @@
 
 use ndarray::array;
 use tensorfile::file::Backend;
+use tensorfile::view::ByteMap;
 use tensorfile::{
     Dequantize, Dtype, ErrorKind, LayoutMap, OpenOptions, Tensor, TensorInfo, TensorMap, gguf, npz, safetensors,
 };
@@ -213,6 +214,22 @@ fn large_transposes_are_read_in_blocks() {
             }
             assert!(tensor.read().unwrap().as_bytes() == turned, "{map}");
         }
+    }
+}
+
+#[test]
+fn bytes_are_counted_where_they_are() {
+    let path = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&path, counting(&[("a.0", &[4, 6]), ("kept", &[3]), ("a.1", &[4, 6])])).unwrap();
+    for map in
+        ["a.{n} [v h] = b [n v h]\nkeep *", "a.{n} [v h] = b.{n} [h v]\nkeep *", "a.{n} [v h] = b.{h} [v n]\nkeep *"]
+    {
+        let file = OpenOptions::new().map(&parse(map)).open(&path).unwrap();
+        let count = ByteMap::from_file(&file);
+        assert_eq!((count.payload, count.shared, count.gaps), (102, 0, 0), "{map}");
+        assert_eq!(count.before + count.payload + count.after, file.file_bytes(), "{map}");
+        let places: Vec<_> = file.tensors().flat_map(|tensor| tensor.places()).collect();
+        assert!(places.iter().all(|(file, _)| *file == Some(path.path())), "{places:?}");
     }
 }
 
