@@ -23,17 +23,24 @@ pub(super) enum Expression {
     /// A number of the configuration, under nested keys.
     Config(Vec<String>),
     Operation(Operator, Box<[Expression; 2]>),
-    /// The second, if a number of the first is absent.
-    Or(Box<[Expression; 2]>),
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Operator {
+    /// The second, if a number of the first is absent.
+    Or,
     Add,
     Subtract,
     Multiply,
     Divide,
 }
+
+/// The operators, from those that bind least to those that bind most.
+const OPERATORS: [&[(&str, Operator)]; 3] = [
+    &[("??", Operator::Or)],
+    &[("+", Operator::Add), ("-", Operator::Subtract)],
+    &[("*", Operator::Multiply), ("/", Operator::Divide)],
+];
 
 /// Why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +66,7 @@ struct Fraction(i128, i128);
 impl Expression {
     /// Reads an expression. `is_known` returns whether there is an earlier `let` of a name.
     pub(super) fn parse(line: &mut LineCursor<'_>, is_known: &mut dyn FnMut(&str) -> bool) -> Result<Self> {
-        ExpressionParser { line, is_known, nested: 0 }.either()
+        ExpressionParser { line, is_known, nested: 0 }.operation(0)
     }
 
     /// Computes the value, which is a whole number from 0 on.
@@ -77,7 +84,7 @@ impl Expression {
         match self {
             Self::Number(_) | Self::Name(_) => false,
             Self::Config(_) => true,
-            Self::Operation(_, both) | Self::Or(both) => both.iter().any(Self::uses_config),
+            Self::Operation(_, both) => both.iter().any(Self::uses_config),
         }
     }
 
@@ -93,7 +100,7 @@ impl Expression {
                 let found = found.ok_or_else(|| NoValue::Absent(format!("`config.{}`", keys.join("."))))?;
                 Ok(Fraction(i128::from(found), 1))
             }
-            Self::Or(both) => match both[0].fraction(numbers) {
+            Self::Operation(Operator::Or, both) => match both[0].fraction(numbers) {
                 Err(NoValue::Absent(first)) => both[1].fraction(numbers).map_err(|error| match error {
                     NoValue::Absent(second) => NoValue::Absent(format!("{first} and {second}")),
                     other => other,
@@ -112,6 +119,7 @@ impl Expression {
 impl Operator {
     fn apply(self, Fraction(a, b): Fraction, Fraction(c, d): Fraction) -> Option<Fraction> {
         let (numerator, denominator) = match self {
+            Self::Or => return None,
             Self::Add => (a.checked_mul(d)?.checked_add(c.checked_mul(b)?)?, b.checked_mul(d)?),
             Self::Subtract => (a.checked_mul(d)?.checked_sub(c.checked_mul(b)?)?, b.checked_mul(d)?),
             Self::Multiply => (a.checked_mul(c)?, b.checked_mul(d)?),
@@ -135,40 +143,14 @@ struct ExpressionParser<'c, 't, 'k> {
 }
 
 impl ExpressionParser<'_, '_, '_> {
-    fn either(&mut self) -> Result<Expression> {
-        let mut value = self.sum()?;
-        while self.takes("??") {
-            value = Expression::Or(Box::new([value, self.sum()?]));
+    /// Reads operations of a level of [`OPERATORS`], and those that bind more.
+    fn operation(&mut self, level: usize) -> Result<Expression> {
+        let Some(operators) = OPERATORS.get(level) else { return self.operand() };
+        let mut value = self.operation(level + 1)?;
+        while let Some((_, operator)) = operators.iter().find(|(text, _)| self.takes(text)) {
+            value = Expression::Operation(*operator, Box::new([value, self.operation(level + 1)?]));
         }
         Ok(value)
-    }
-
-    fn sum(&mut self) -> Result<Expression> {
-        let mut value = self.product()?;
-        loop {
-            let operator = if self.takes("+") {
-                Operator::Add
-            } else if self.takes("-") {
-                Operator::Subtract
-            } else {
-                return Ok(value);
-            };
-            value = Expression::Operation(operator, Box::new([value, self.product()?]));
-        }
-    }
-
-    fn product(&mut self) -> Result<Expression> {
-        let mut value = self.operand()?;
-        loop {
-            let operator = if self.takes("*") {
-                Operator::Multiply
-            } else if self.takes("/") {
-                Operator::Divide
-            } else {
-                return Ok(value);
-            };
-            value = Expression::Operation(operator, Box::new([value, self.operand()?]));
-        }
     }
 
     fn operand(&mut self) -> Result<Expression> {
@@ -179,7 +161,7 @@ impl ExpressionParser<'_, '_, '_> {
             return Err(self.line.here(format!("an expression has at most {MOST} numbers and brackets")));
         }
         if self.line.takes("(") {
-            let value = self.either()?;
+            let value = self.operation(0)?;
             self.line.blanks();
             self.line.expect(")")?;
             return Ok(value);

@@ -9,6 +9,8 @@ mod dcp;
 mod digest;
 #[cfg(feature = "gguf")]
 mod gguf;
+#[cfg(feature = "safetensors")]
+mod maps;
 #[cfg(feature = "npz")]
 mod npy;
 #[cfg(feature = "ptd")]
