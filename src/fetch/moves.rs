@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::blocks::{BlockCache, BlockKey, MOST_HELD, SharedBlocks};
 use super::piece::{merging, read_part};
 use super::slice::TensorSlice;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::storage::{FileStorage, GatherBytes, Wanted};
 use crate::tensor::{Shape, try_zeros};
 use crate::threads;
@@ -183,7 +183,7 @@ impl TensorMove {
     fn block(&self, strides: &[usize], element: usize) -> Option<usize> {
         /// Fewer bytes are read together anyway.
         const LEAST: usize = 64 << 10;
-        const MOST: usize = 64 << 20;
+        const MOST: usize = MOST_HELD;
 
         let mut axes: Vec<(usize, usize)> =
             self.axes.iter().map(|axis| (axis.target * strides[axis.dim], axis.source)).collect();
@@ -200,7 +200,7 @@ impl TensorMove {
             return None;
         }
         if whole <= MOST {
-            return Some(whole * (MOST / 16 / whole).max(1));
+            return Some(whole * (MOST / 32 / whole).max(1));
         }
         let row = axes[ordered..].iter().map(|(target, _)| target * element).find(|row| *row <= MOST)?;
         Some(MOST / row * row)
@@ -358,11 +358,11 @@ impl Moves {
         if self.is_padded {
             bytes.fill(0);
         }
-        let mut window = Vec::new();
+        let mut memories = Vec::new();
         self.each_part(ranges, &mut |position, part| {
             let (start, len) = (self.moves[position].moved.start, self.moves[position].stored_bytes(self.element));
             let Some(held) = held.filter(|_| files.borrow(start, len as u64).is_none()) else {
-                return read_moved(files, start, part, bytes, &mut window);
+                return read_moved(files, start, part, bytes, &mut memories);
             };
             let mut fill = |memory: &mut [u8]| files.read_at(start, memory);
             held.with_held(BlockKey::Stored(position), len, &mut fill, &mut |stored| part.copy_from(stored, 0, bytes))
@@ -375,49 +375,88 @@ impl Moves {
 }
 
 /// Reads a part of the payload that begins at `start`. Short runs are read together with their neighbours as stored, and copied
-/// in memory.
+/// in memory. Several threads read a long part.
 fn read_moved(
     files: &FileStorage,
     start: u64,
     part: &TensorSlice<'_>,
     bytes: &mut [u8],
-    window: &mut Vec<u8>,
+    memories: &mut Vec<PieceMemory>,
 ) -> Result<()> {
     /// Longer runs are read one by one, or in windows.
     const SHORT: usize = 256;
-    /// A processor's cache holds these bytes until they are copied.
-    const MOST: usize = 256 << 10;
-    /// Copying so many bytes takes as long as one more call of the system.
-    const GAP: usize = 4 << 10;
 
     if files.takes_requests(start) || part.run_bytes() >= SHORT {
         return read_part(files, start, part, bytes);
     }
-    let (bounds, needed) = (part.bounds(), part.bytes());
-    let first = start.saturating_add(bounds.start as u64);
-    if let Some(found) = files.borrow(first, bounds.len() as u64) {
-        part.copy_from(found?, bounds.start, bytes);
+    let (first, len) = part.place(start);
+    if let Some(found) = files.borrow(first, len) {
+        part.copy_from(found?, part.bounds().start, bytes);
         return Ok(());
     }
-    let stored = part.in_stored_order();
-    let runs = stored.runs();
-    let has_gaps = bounds.len() - needed > needed / runs.len * GAP;
-    let is_long = needed > MOST || !has_gaps && bounds.len() > 16 * MOST;
-    if let Some(halves) = part.halves().filter(|_| is_long) {
-        return halves.iter().try_for_each(|half| read_moved(files, start, half, bytes, window));
+    let mut pieces = Vec::new();
+    divide(part.clone(), &mut pieces);
+    let read =
+        |number: usize, memory: &mut PieceMemory| memory.failed = memory.read(files, start, &pieces[number]).err();
+    let mut rest = pieces.iter();
+    let read_bytes = pieces.iter().map(|piece| piece.bounds().len()).sum();
+    threads::in_order(memories, pieces.len(), read_bytes, &read, &mut |memory| match memory.failed.take() {
+        Some(error) => Err(error),
+        None => {
+            rest.next().into_iter().for_each(|piece| memory.copy(piece, bytes));
+            Ok(())
+        }
+    })
+}
+
+/// Divides a part of a payload into pieces that are read one by one.
+fn divide<'p>(part: TensorSlice<'p>, pieces: &mut Vec<TensorSlice<'p>>) {
+    /// A processor's cache holds these bytes until they are copied.
+    const MOST: usize = 256 << 10;
+
+    let is_long = part.bytes() > MOST || !has_gaps(&part) && part.bounds().len() > 16 * MOST;
+    match part.halves().filter(|_| is_long) {
+        Some(halves) => halves.into_iter().for_each(|half| divide(half, pieces)),
+        None => pieces.push(part),
     }
-    if !has_gaps {
-        window.resize(bounds.len(), 0);
-        files.read_alone(first, window)?;
-        part.copy_from(window, bounds.start, bytes);
-        return Ok(());
+}
+
+/// Returns whether the elements of a part are so far from each other that their runs are read one by one.
+fn has_gaps(part: &TensorSlice<'_>) -> bool {
+    /// Copying so many bytes takes as long as one more call of the system.
+    const GAP: usize = 4 << 10;
+
+    let (bounds, needed) = (part.bounds().len(), part.bytes());
+    bounds - needed > needed / part.in_stored_order().run_bytes() * GAP
+}
+
+/// Memory for a piece of a payload.
+#[derive(Default)]
+struct PieceMemory {
+    bytes: Vec<u8>,
+    failed: Option<Error>,
+}
+
+impl PieceMemory {
+    fn read(&mut self, files: &FileStorage, start: u64, piece: &TensorSlice<'_>) -> Result<()> {
+        if !has_gaps(piece) {
+            self.bytes.resize(piece.bounds().len(), 0);
+            return files.read_alone(piece.place(start).0, &mut self.bytes);
+        }
+        let runs = piece.in_stored_order().runs();
+        self.bytes.resize(piece.bytes(), 0);
+        let len = runs.len;
+        runs.zip(self.bytes.chunks_exact_mut(len))
+            .try_for_each(|(run, memory)| files.read_alone(start.saturating_add(run.from as u64), memory))
     }
-    window.resize(needed, 0);
-    for (run, memory) in runs.zip(window.chunks_exact_mut(stored.run_bytes())) {
-        files.read_alone(start.saturating_add(run.from as u64), memory)?;
+
+    fn copy(&self, piece: &TensorSlice<'_>, bytes: &mut [u8]) {
+        if has_gaps(piece) {
+            piece.packed().copy_from(&self.bytes, 0, bytes);
+        } else {
+            piece.copy_from(&self.bytes, piece.bounds().start, bytes);
+        }
     }
-    part.packed().copy_from(window, 0, bytes);
-    Ok(())
 }
 
 impl MoveCheck {
@@ -566,14 +605,10 @@ impl GatherBytes for Moves {
             Wanted::From(from) => from,
         };
         match (&self.blocks, self.disk_blocks) {
-            // Parts of a block would ask for the same bytes.
-            (Some(blocks), _) if files.takes_requests(self.start()) => {
+            (Some(blocks), kind) if kind == DiskBlocks::Blocks || files.takes_requests(self.start()) => {
                 blocks.read(from, bytes, &mut |from, block| fill(from, block, None))
             }
             (Some(blocks), DiskBlocks::Stored) => fill(from, bytes, Some(blocks)),
-            (Some(blocks), DiskBlocks::Blocks) => blocks.read(from, bytes, &mut |from, block| {
-                threads::fill(block, &|within, part| fill(from + within as u64, part, None))
-            }),
             _ => fill(from, bytes, None),
         }
     }

@@ -96,6 +96,13 @@ impl<'a> TensorSlice<'a> {
         offset(|range| range.start) * self.element..(offset(|range| range.end - 1) + 1) * self.element
     }
 
+    /// Returns the offset of the first byte of the part, and the number of bytes to its last, if the payload begins at
+    /// `start`.
+    pub(super) fn place(&self, start: u64) -> (u64, u64) {
+        let bounds = self.bounds();
+        (start.saturating_add(bounds.start as u64), bounds.len() as u64)
+    }
+
     /// Returns the offset in the payload of a byte of the part.
     pub(crate) fn place_in_payload(&self, i: usize) -> usize {
         let mut runs = self.runs();
