@@ -19,6 +19,8 @@ mod sharing;
 mod small;
 mod small_format;
 mod writer;
+#[cfg(feature = "npz")]
+pub(crate) mod zip;
 
 pub use encode::{Encode, LentEncode, NamePolicy};
 pub use file_writer::{FileWriter, Output};

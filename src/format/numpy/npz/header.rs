@@ -3,15 +3,13 @@
 use crate::error::{ErrorKind, cannot_store};
 use crate::read::sure_kind;
 use crate::tensor::{Layout, TensorInfo};
+use crate::write::zip::{ALIGNMENT, PaddingField};
 
 /// The ending of the names of arrays.
 pub(super) const ENDING: &str = ".npy";
 
-/// The contents of members, and so the elements, begin at multiples of this.
-const ALIGNMENT: u16 = 64;
-
-/// The id of the extra field for the alignment and its padding.
-pub(super) const ALIGNMENT_FIELD: u16 = 0xa11e;
+/// The extra field for the alignment and its padding.
+pub(super) const PADDING: PaddingField = PaddingField { id: 0xa11e, begin: &ALIGNMENT.to_le_bytes(), padding: 0 };
 
 /// The length of the longest name of a member.
 const MAX_NAME: usize = u16::MAX as usize;
@@ -55,23 +53,6 @@ pub(super) fn member_name(name: &str, info: &TensorInfo) -> String {
         Layout::Blob => name.to_owned(),
         _ => format!("{name}{ENDING}"),
     }
-}
-
-/// Returns the contents of the extra field to align a member of this name, with its local header at `offset`; `None` if
-/// the member is aligned without it.
-pub(super) fn alignment(offset: u64, name: &str) -> Option<Vec<u8>> {
-    const LOCAL_HEADER: u64 = 30;
-    const FIELD_HEADER: u64 = 4;
-    let alignment = u64::from(ALIGNMENT);
-    let contents = offset + LOCAL_HEADER + name.len() as u64;
-    if contents.is_multiple_of(alignment) {
-        return None;
-    }
-    let least = contents + FIELD_HEADER + size_of_val(&ALIGNMENT) as u64;
-    let padding = usize::try_from(least.next_multiple_of(alignment) - least).expect("less than the alignment");
-    let mut field = ALIGNMENT.to_le_bytes().to_vec();
-    field.resize(field.len() + padding, 0);
-    Some(field)
 }
 
 /// Refuses a name that would be read as another one, or is too long.

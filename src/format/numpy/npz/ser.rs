@@ -2,18 +2,18 @@
 
 use std::io::{self, Write};
 
+use flate2::Compression;
 use flate2::write::DeflateEncoder;
-use flate2::{Compression, Crc};
-use rawzip::extra_fields::ExtraFieldId;
 use rawzip::path::{EntryPath, ZipFilePath};
-use rawzip::{CompressionMethod, DataDescriptorOutput, Header, ZipArchiveWriter, ZipEntryWriter};
+use rawzip::{CompressionMethod, DataDescriptorOutput, ZipArchiveWriter, ZipEntryWriter};
 
 use super::header;
-use crate::error::{Error, ErrorKind, Result, cannot_store};
+use crate::error::{ErrorKind, Result, cannot_store};
 use crate::format::numpy;
 use crate::model::{FormatSpec, TensorData};
 use crate::tensor::{Layout, TensorInfo};
 use crate::write;
+use crate::write::zip::{ByteCounter, CrcWriter, check_member, write_zeros, zip_write_error};
 use crate::write::{FileLayout, FileWriter, NamePolicy, Output, PlannedTensors};
 
 /// Writes arrays as members of an archive.
@@ -22,9 +22,6 @@ pub struct Encode {
     pub(super) compress: bool,
     pub(super) keep_dim_order: bool,
 }
-
-/// The length of the longest tensor in bytes: planning counts them, a mebibyte at a time.
-const MAX_BYTES: usize = 1 << 48;
 
 impl write::Encode for Encode {
     fn spec(&self) -> &'static FormatSpec {
@@ -41,10 +38,7 @@ impl write::Encode for Encode {
 
     fn check(&self, info: &TensorInfo) -> Result<(), ErrorKind> {
         numpy::header::check(info)?;
-        if let Some(bytes) = info.payload_bytes().filter(|bytes| *bytes > MAX_BYTES) {
-            return Err(cannot_store(format!("{bytes} bytes"), "npz stores tensors of up to 2^48"));
-        }
-        Ok(())
+        check_member(info, super::FORMAT.name)
     }
 
     fn check_name(&self, name: &str, info: &TensorInfo) -> Result<(), ErrorKind> {
@@ -59,23 +53,17 @@ impl write::Encode for Encode {
                 cannot_store("blobs alone", "npz has at least one array, or it is taken for another archive").into()
             );
         }
-        static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
         let mut archive = ZipArchiveWriter::new(ByteCounter(0));
         let mut layout = FileLayout::with_capacity(plan.len());
         for index in 0..plan.len() {
             let mut member = start(&mut archive, plan.name(index), plan.info(index), CompressionMethod::STORE)?;
             member.write_all(&array_header(plan.info(index)))?;
             layout.push(&[], member.stream_offset());
-            let mut left = plan.payload_bytes(index);
-            while left > 0 {
-                let now = left.min(ZEROS.len());
-                member.write_all(&ZEROS[..now])?;
-                left -= now;
-            }
+            write_zeros(&mut member, plan.payload_bytes(index))?;
             let bytes = member.compressed_bytes();
-            member.finish(DataDescriptorOutput::new(0, bytes)).map_err(write_error)?;
+            member.finish(DataDescriptorOutput::new(0, bytes)).map_err(zip_write_error)?;
         }
-        layout.end_offset = archive.finish().map_err(write_error)?.0;
+        layout.end_offset = archive.finish().map_err(zip_write_error)?.0;
         Ok(layout)
     }
 
@@ -85,20 +73,6 @@ impl write::Encode for Encode {
 
     fn writer<'w>(&self, plan: &'w PlannedTensors, _: &'w FileLayout, out: Output<'w>) -> Box<dyn FileWriter<'w> + 'w> {
         Box::new(Archive { plan, compress: self.compress, zip: ZipArchiveWriter::new(out) })
-    }
-}
-
-/// A writer to nowhere.
-struct ByteCounter(u64);
-
-impl Write for ByteCounter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len() as u64;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 
@@ -126,11 +100,11 @@ impl<'w> FileWriter<'w> for Archive<'w> {
             let contents = fill(&mut member, info, data)?;
             member.finish(contents)
         };
-        written.map(drop).map_err(write_error)
+        written.map(drop).map_err(zip_write_error)
     }
 
     fn finish(self: Box<Self>) -> Result<Output<'w>> {
-        self.zip.finish().map_err(write_error)
+        self.zip.finish().map_err(zip_write_error)
     }
 }
 
@@ -174,7 +148,7 @@ impl Write for Begin {
     }
 }
 
-/// Begins a member with its contents at a multiple of [`header::ALIGNMENT`].
+/// Begins a member with its contents at a multiple of [`ALIGNMENT`](crate::write::zip::ALIGNMENT).
 fn start<'a, W: Write>(
     archive: &'a mut ZipArchiveWriter<W>,
     name: &str,
@@ -182,18 +156,14 @@ fn start<'a, W: Write>(
     method: CompressionMethod,
 ) -> Result<ZipEntryWriter<'a, W>> {
     let name = header::member_name(name, info);
-    let alignment = header::alignment(archive.stream_offset(), &name);
+    let offset = archive.stream_offset();
     // The writer only sets the flag for UTF-8 on names it would not change.
     let is_kept = ZipFilePath::from_str(&name).as_str() == name && !name.ends_with('/');
     let path = if is_kept { EntryPath::conformant(name.as_str()) } else { EntryPath::verbatim(name.as_bytes()) };
     // Unix permissions mark the archive as made by Unix. Info-ZIP then takes names unchanged, instead of converting
     // them from a DOS code page.
-    let mut file = archive.new_file(path).compression_method(method).unix_permissions(0o100_644);
-    if let Some(contents) = alignment {
-        let id = ExtraFieldId::new(header::ALIGNMENT_FIELD);
-        file = file.extra_field(id, &contents, Header::LOCAL).map_err(write_error)?;
-    }
-    file.start().map(|(member, _)| member).map_err(write_error)
+    let member = archive.new_file(path).compression_method(method).unix_permissions(0o100_644);
+    header::PADDING.start(member, offset, &name)
 }
 
 /// Returns the bytes before the elements of an array. Blobs have none.
@@ -207,39 +177,8 @@ fn array_header(info: &TensorInfo) -> Vec<u8> {
 
 /// Writes the contents of a member. Returns their checksum and length.
 fn fill(out: &mut dyn Write, info: &TensorInfo, data: &dyn TensorData) -> Result<DataDescriptorOutput> {
-    let mut contents = CrcWriter { out, crc: Crc::new(), bytes: 0 };
+    let mut contents = CrcWriter::new(out);
     contents.write_all(&array_header(info))?;
     data.write_to(&mut contents)?;
-    Ok(DataDescriptorOutput::new(contents.crc.sum(), contents.bytes))
-}
-
-/// Passes on the contents of a member, with their checksum and length.
-struct CrcWriter<'a> {
-    out: &'a mut dyn Write,
-    crc: Crc,
-    bytes: u64,
-}
-
-impl Write for CrcWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.crc.update(bytes);
-        self.bytes += bytes.len() as u64;
-        self.out.write_all(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn write_error(error: rawzip::Error) -> Error {
-    match error.into_kind() {
-        rawzip::ErrorKind::IO(error) => error.into(),
-        other => ErrorKind::Unsupported { what: "write the archive".to_owned(), instead: other.to_string() }.into(),
-    }
+    Ok(contents.finish())
 }
