@@ -86,14 +86,12 @@ mod linux {
 
         let shrink = std::env::var("BENCH_SHRINK").map_or(Ok(1), |shrink| shrink.parse::<usize>())?.max(1);
         let shrunk = |size: usize| (size / shrink).max(1);
-        for format in
-            FORMATS.iter().filter(|format| format.max_tensors.is_none() && !format.read_only && format.name != "npz")
-        {
+        for format in FORMATS.iter().filter(|format| format.max_tensors.is_none() && format.name != "npz") {
             // The header of safetensors is bounded.
             let tensors = if format.name == "safetensors" { 1_000_000 } else { 4_000_000 };
             bench.measure(&format!("many {}", format.name), format, &Many::new(shrunk(tensors), 8, [4]))?;
         }
-        for format in FORMATS.iter().filter(|format| format.max_tensors.is_none() && !format.read_only) {
+        for format in FORMATS.iter().filter(|format| format.max_tensors.is_none()) {
             let name = shrunk(1 << 20).max(16);
             // A zip archive has no room for them.
             if format.max_name.is_none_or(|longest| longest >= name) && format.name != "npz" {

@@ -39,7 +39,7 @@
 //! | Work with tensors of any dtype | [`TensorMap`], [`Tensor`], [`TensorView`], [`CooTensor`], [`Blob`] |
 //! | Open a file, read single tensors or slices; replace any file whole | [`File`], [`OpenOptions`], [`mod@file`] |
 //! | Compare a file with a type | [`File::report`], [`report`] |
-//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `gguf`, `pytorch` (read only) |
+//! | Read and write bytes and streams | the modules of the formats: [`btf`], [`ten`], `ptd`, `tensorbuffers`, `safetensors`, `npy`, `npz`, `gguf`, `pytorch` |
 //! | Choose a format at run time, or implement one | [`FORMATS`], [`Format`], [`mod@format`] |
 //! | Copy tensors from file to file; rename, filter, cast and print them on the way | [`Tensors`], [`view`] |
 //! | Put arrays into plain serde structs | [`mod@array`], [`Arrays`]; save them with [`SerdeValue`] |

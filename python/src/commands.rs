@@ -13,17 +13,16 @@ use tensorfile::model::{describes_dtypes, describes_layout};
 use tensorfile::report::WarningKind;
 use tensorfile::view::{CastView, RenameRules, Renamed, Subset, names_after_file};
 use tensorfile::{
-    Dequantize, Dtype, ErrorKind, FORMATS, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors,
-    WriteOptions,
+    Dequantize, Dtype, ErrorKind, File, Format, Layout, OpenOptions, SaveOptions, TensorInfo, Tensors, WriteOptions,
 };
 use tensorfile_cli::Filter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::callbacks::{Callback, in_thread, waits};
 use crate::errors::{shard_exception, to_exception};
-use crate::file::{format_named, open_path};
+use crate::file::open_path;
 use crate::maps::map_of;
-use crate::save::{cast_floats, float_named};
+use crate::save::{DCP, cast_floats, file_format, float_named, in_format};
 
 /// Run the program with arguments, the first of which is its name, and return the exit code.
 #[pyfunction]
@@ -42,7 +41,7 @@ pub fn run(py: Python<'_>, args: Vec<OsString>) -> PyResult<(u8, Bound<'_, PyByt
 
 /// Convert a file to another format; `tensorfile.convert` prepares the arguments.
 #[pyfunction]
-#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, lossy, dequantize, as_stored, map, config, progress))]
+#[pyo3(signature = (source, target, format, dtype, rename, filters, max_shard_bytes, ranks, lossy, dequantize, as_stored, map, config, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.convert` only")]
 pub fn convert(
     py: Python<'_>,
@@ -53,6 +52,7 @@ pub fn convert(
     rename: Vec<String>,
     filters: Vec<String>,
     max_shard_bytes: Option<u64>,
+    ranks: Option<usize>,
     lossy: bool,
     dequantize: bool,
     as_stored: bool,
@@ -74,6 +74,7 @@ pub fn convert(
             || config.is_some()
             || !rules.is_empty()
             || !filters.is_empty()
+            || ranks.is_some()
             || progress.is_some();
         if has_others || job == ShardJob::Unpack && max_shard_bytes.is_some() {
             return Err(PyValueError::new_err(
@@ -82,7 +83,9 @@ pub fn convert(
         }
         return job.run(py, source, target, max_shard_bytes);
     }
-    let format = format.map(format_named).transpose()?;
+    let saving = in_format(SaveOptions::new(), format, ranks)?;
+    let is_folder = format == Some(DCP);
+    let format = format.and_then(file_format);
     let floats = dtype.map(float_named).transpose()?;
     let map = map.map(map_of).transpose()?;
     let callback = Callback::new(progress);
@@ -100,13 +103,10 @@ pub fn convert(
             opening = opening.config(config);
         }
         let file = open_path(&source, false, &opening)?;
-        let written = format.or_else(|| by_extension(&target));
+        let written = format.or_else(|| Format::for_path(&target));
         let is_cast = file.tensors().any(|tensor| cast_floats(floats, tensor.info(), written) != tensor.dtype());
-        let mut options = SaveOptions::new().write(kept(&file, written, (lossy, is_cast))?);
+        let mut options = saving.write(kept(&file, written, (lossy, is_cast, is_folder))?);
         options = options.progress(move |progress| told.tell(progress));
-        if let Some(format) = format {
-            options = options.format(format);
-        }
         if let Some(bytes) = max_shard_bytes {
             options = options.max_shard_bytes(bytes);
         }
@@ -180,20 +180,25 @@ impl ShardJob {
     }
 }
 
-pub fn by_extension(path: &Path) -> Option<&'static Format> {
-    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
-    FORMATS.iter().copied().find(|format| format.extensions.contains(&extension.as_str()))
-}
-
 /// Returns options that keep the metadata of a file.
 ///
 /// If the format cannot store the metadata, that is an error, as in the program. Values of a PyTorch checkpoint are
 /// left out without an error, and so is the entry `format` of safetensors, which is about the old file.
-fn kept(file: &File, target: Option<&Format>, (lossy, is_cast): (bool, bool)) -> tensorfile::Result<WriteOptions> {
+fn kept(
+    file: &File,
+    target: Option<&Format>,
+    (lossy, is_cast, is_folder): (bool, bool, bool),
+) -> tensorfile::Result<WriteOptions> {
     let mut metadata = file.metadata()?;
     metadata.entries.retain(|key, _| !(describes_layout(key) || is_cast && describes_dtypes(key)));
+    if is_folder {
+        // These are values of the folder, not text.
+        let entries = std::mem::take(&mut metadata.entries);
+        metadata.entries = entries.into_iter().filter(|(key, _)| !metadata.has_value(key)).collect();
+    }
     if let Some(target) = target {
-        let is_dropped = |key: &str| lossy || file.format().read_only || key == "format";
+        let has_values = file.format().has_values() || file.format().read_only;
+        let is_dropped = |key: &str| lossy || has_values || key == "format";
         metadata.entries.retain(|key, _| target.keeps_metadata(key) || !is_dropped(key));
     }
     Ok(WriteOptions::new().keep_metadata(&metadata))

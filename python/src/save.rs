@@ -10,13 +10,12 @@ use tensorfile::{Dtype, Format, SaveOptions, TensorInfo, Tensors, WriteOptions};
 
 use crate::arrays::{NamedArray, NamedArrays};
 use crate::callbacks::Callback;
-use crate::commands::by_extension;
 use crate::file::format_named;
 use crate::streams::PyWriter;
 
 /// Save named arrays; `tensorfile.save` prepares them.
 #[pyfunction]
-#[pyo3(signature = (path, arrays, format, metadata, max_shard_bytes, dtype, durable, progress))]
+#[pyo3(signature = (path, arrays, format, metadata, max_shard_bytes, ranks, dtype, durable, progress))]
 #[expect(clippy::too_many_arguments, reason = "it is called by `tensorfile.save` only")]
 pub fn save(
     py: Python<'_>,
@@ -25,6 +24,7 @@ pub fn save(
     format: Option<&str>,
     metadata: Option<IndexMap<String, String>>,
     max_shard_bytes: Option<u64>,
+    ranks: Option<usize>,
     dtype: Option<&str>,
     durable: bool,
     progress: Option<Py<PyAny>>,
@@ -37,9 +37,7 @@ pub fn save(
         let callback = callback.clone();
         move |progress| callback.tell(progress)
     });
-    if let Some(name) = format {
-        options = options.format(format_named(name)?);
-    }
+    options = in_format(options, format, ranks)?;
     if let Some(bytes) = max_shard_bytes {
         options = options.max_shard_bytes(bytes);
     }
@@ -51,7 +49,7 @@ pub fn save(
     let path_name: PathBuf = if to_writer { PathBuf::new() } else { path.extract()? };
     let writer = PyWriter(path.clone().unbind());
     let saved = py.detach(|| {
-        let format = format.map_or_else(|| by_extension(&path_name), Format::named);
+        let format = format.map_or_else(|| Format::for_path(&path_name), file_format);
         let cast = CastView::new(&arrays, |_, info| cast_floats(floats, info, format));
         let tensors: &dyn Tensors = if floats.is_some() { &cast } else { &arrays };
         if to_writer {
@@ -61,6 +59,24 @@ pub fn save(
         }
     });
     saved.map_err(|error| callback.to_exception(error, (!to_writer).then_some(&*path_name)))
+}
+
+/// The name of the format of folders with a file for each process of a trainer.
+pub const DCP: &str = "dcp";
+
+/// Returns the format of a file, or of the files in a folder.
+pub fn file_format(name: &str) -> Option<&'static Format> {
+    if name == DCP { Format::named("pytorch") } else { Format::named(name) }
+}
+
+/// Sets the format of a file by its name, or that a folder is saved for a number of ranks.
+pub fn in_format(options: SaveOptions, format: Option<&str>, ranks: Option<usize>) -> PyResult<SaveOptions> {
+    match (format, ranks) {
+        (Some(DCP), ranks) => Ok(options.ranks(ranks.unwrap_or(1))),
+        (_, Some(_)) => Err(PyValueError::new_err("`ranks` is for folders of trainers: format=\"dcp\"")),
+        (Some(name), None) => Ok(options.format(format_named(name)?)),
+        (None, None) => Ok(options),
+    }
 }
 
 /// Returns a dtype of floats by its name.

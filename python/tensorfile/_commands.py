@@ -181,6 +181,7 @@ def convert(
     rename: Mapping[str, str] | str | Iterable[str] = (),
     filter: str | Iterable[str] = (),
     max_shard_bytes: int | None = None,
+    ranks: int | None = None,
     lossy: bool = False,
     dequantize: bool = False,
     as_stored: bool = False,
@@ -200,6 +201,8 @@ def convert(
     - `rename`: a dict, or rules `OLD=NEW`; `*` matches any text.
     - `filter`: globs for the old names; `!GLOB` excludes.
     - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
+    - `ranks`: with `format="dcp"`, the number of processes of a trainer. The target is a new folder with a file for each, as
+      `torch.distributed.checkpoint` saves it; numbers and strings of such a folder are kept.
     - `lossy`: drop metadata, blobs and tensors of unknown dtypes if the format cannot store them. By default they are an
       error. Also take a `dtype` that casts nothing.
     - `dequantize`: decode quantized weights to f32, or to the `dtype`. By default, codes and scales are copied as they are.
@@ -230,6 +233,7 @@ def convert(
             rules,
             globs,
             max_shard_bytes,
+            ranks,
             lossy,
             dequantize,
             as_stored,

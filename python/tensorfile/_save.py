@@ -29,6 +29,7 @@ def save(
     format: str | None = None,
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
+    ranks: int | None = None,
     dtype: str | None = None,
     durable: bool = True,
     progress: Progress = None,
@@ -41,6 +42,8 @@ def save(
     - `path`: a path, or a file object with `write`.
     - `metadata`: a dict of strings, for formats with metadata. `{}` is stored if the format can tell it from none.
     - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
+    - `ranks`: with `format="dcp"`, the number of processes of a trainer. The path is of a new folder with a file for each, as
+      `torch.distributed.checkpoint` saves it.
     - `dtype`: cast all floats to this dtype, such as `"bf16"`.
     - `durable`: wait until the file is on disk. `False` is faster, but you can lose the file if the power fails soon after.
       If only the process is killed, you still have the old file or the new one.
@@ -55,7 +58,7 @@ def save(
     entries = None if metadata is None else texts("metadata", metadata)
     arrays = [(name, *prepared(name, value)) for name, value in tensors.items()]
     with telling(progress) as tell:
-        _tensorfile.save(path, arrays, format, entries, max_shard_bytes, dtype, durable, tell)
+        _tensorfile.save(path, arrays, format, entries, max_shard_bytes, ranks, dtype, durable, tell)
 
 
 def prepared(name: str, value: Any) -> tuple[object, str | None, tuple[int, ...] | None]:

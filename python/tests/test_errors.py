@@ -48,7 +48,7 @@ def test_malformed_files():
         tf.open("empty.bin")
 
 
-@pytest.mark.parametrize("format", [format for format in tf.FORMATS if format != "pytorch"])
+@pytest.mark.parametrize("format", tf.FORMATS)
 def test_damaged_files_raise_nothing_else(format):
     tf.save("file", {"0": np.arange(12, dtype="f4").reshape(3, 4)}, format=format)
     content = bytearray(open("file", "rb").read())

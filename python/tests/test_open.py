@@ -98,7 +98,7 @@ def test_views_outlive_the_file():
     assert w.sum() == sum(b) == lent.sum() == tensor[10:].sum() + 45 == 499500
 
 
-@pytest.mark.parametrize("format", [format for format in tf.FORMATS if format != "pytorch"])
+@pytest.mark.parametrize("format", tf.FORMATS)
 def test_saving_over_a_file_in_use(format):
     def first():
         return next(iter(tf.open("file").values()))

@@ -160,8 +160,8 @@ def test_options():
         tf.save("a.npz", arrays, metadata={"a": "b"})
     with pytest.raises(ValueError, match="cannot find the format by the extension `.foo`"):
         tf.save("a.foo", arrays)
-    with pytest.raises(ValueError, match="cannot write pytorch; its files are only read"):
-        tf.save("a.pt", arrays, format="pytorch")
+    with pytest.raises(ValueError, match=r"`ranks` is for folders of trainers: format=\"dcp\""):
+        tf.save("a.pt", arrays, ranks=2)
     for wrong in {1: np.zeros(2)}, {"a": np.zeros(2), None: 3}:
         with pytest.raises(TypeError):
             tf.save("a.ten", wrong)
@@ -240,3 +240,25 @@ def test_a_failed_save_leaves_the_old_file():
     with pytest.raises(ValueError):
         tf.save("a.btf", {"w": np.float32([1]), "no": np.float16([1])})
     assert tf.load("a.btf")["w"].tolist() == [1] and os.listdir() == ["a.btf"]
+
+
+def test_folders_of_trainers():
+    arrays = {"w": np.arange(21, dtype="f4").reshape(7, 3), "step": 3}
+    tf.save("step-0", arrays, format="dcp", ranks=8)
+    assert sorted(os.listdir("step-0")) == [".metadata", *(f"__{rank}_0.distcp" for rank in range(8))]
+    assert {name: array.tolist() for name, array in tf.load("step-0").items()} == {"w": arrays["w"].tolist(), "step": 3}
+    tf.convert("step-0", "step-0-3", format="dcp", ranks=3, dtype="f64")
+    file = tf.open("step-0-3")
+    assert (file["w"].dtype, file["w"].numpy().tolist()) == ("f64", arrays["w"].tolist())
+    with pytest.raises(OSError, match="is a folder with `.metadata`; save to a new folder, or empty it"):
+        tf.save("step-0", arrays, format="dcp", ranks=8)
+    with pytest.raises(ValueError, match="cannot save for 0 ranks"):
+        tf.save("new", arrays, format="dcp", ranks=0)
+    tf.save("one", arrays, format="dcp")
+    assert sorted(os.listdir("one")) == [".metadata", "__0_0.distcp"]
+
+
+def test_values_of_trainers_are_kept(fixtures):
+    source = fixtures / "dcp" / "sharded_4"
+    tf.convert(source, "new", format="dcp", ranks=2, lossy=True)
+    assert tf.open("new").metadata()["step"] == tf.open(source).metadata()["step"] == "7"

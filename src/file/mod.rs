@@ -33,6 +33,8 @@ mod mapped;
 mod open;
 mod place;
 mod quantized;
+#[cfg(feature = "pytorch")]
+mod rank_folder;
 mod read_plan;
 mod remote;
 mod save;
@@ -54,6 +56,8 @@ pub use file::File;
 pub use folder::FolderFiles;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
+#[cfg(feature = "pytorch")]
+pub use rank_folder::RankFolder;
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
 pub use stores::{ListedObject, list_objects, remove_object};

@@ -4,10 +4,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(feature = "pytorch")]
+use super::RankFolder;
 #[cfg(feature = "safetensors")]
 use super::checkpoint;
+#[cfg(feature = "pytorch")]
+use super::checkpoint::RankPlan;
 use crate::error::{ErrorKind, Result};
+#[cfg(feature = "pytorch")]
+use crate::format::pytorch;
 use crate::format::{Format, Options, WritesFormat, by_extension};
+#[cfg(feature = "pytorch")]
+use crate::model::SavedValues;
 use crate::model::{TensorSink, Tensors};
 use crate::remote;
 use crate::storage::{
@@ -84,6 +92,8 @@ pub struct SaveOptions {
     durability: Durability,
     max_shard_bytes: Option<u64>,
     keep_single: bool,
+    #[cfg(feature = "pytorch")]
+    ranks: Option<RankFolder>,
 }
 
 impl SaveOptions {
@@ -314,6 +324,36 @@ impl SaveOptions {
         self
     }
 
+    /// Saves a folder instead of a file: as `torch.distributed.checkpoint` saves one for a trainer of so many
+    /// processes. Trainers read it into any number of processes, and so does [`File::open`](super::File::open).
+    ///
+    /// Each process has a file, `__R_0.distcp`, with its chunks of the tensors; `.metadata` says what is where. Pass a
+    /// number of processes, or [`RankFolder`]. Tensors with the same bytes are stored several times. Values of another
+    /// folder that are not tensors, such as the settings of an optimizer, are kept by
+    /// [`WriteOptions::keep_metadata`].
+    ///
+    /// ```
+    /// use tensorfile::{File, SaveOptions, TensorMap};
+    ///
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("step-0");
+    /// let map = TensorMap::from_iter([("weight", ndarray::array![[1.0_f32, 2.0], [3.0, 4.0]])]);
+    /// SaveOptions::new().ranks(2).save(&path, &map)?;
+    /// assert!(path.join("__1_0.distcp").exists() && path.join(".metadata").exists());
+    /// assert_eq!(File::open(&path)?.load::<TensorMap>()?, map);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// The folder must be new or empty. `.metadata` gets its name last, so a folder that opens is complete. A failed
+    /// save removes what it made. A killed process leaves a folder without `.metadata`, which the next save of the same
+    /// tensors takes over.
+    #[cfg(feature = "pytorch")]
+    #[must_use]
+    pub fn ranks(mut self, ranks: impl Into<RankFolder>) -> Self {
+        self.ranks = Some(ranks.into());
+        self
+    }
+
     /// As [`save`](super::save()).
     ///
     /// ```
@@ -381,6 +421,11 @@ impl SaveOptions {
         if !super::is_saved_to(path) {
             refuse_url(path)?;
         }
+        #[cfg(feature = "pytorch")]
+        if let Some(ranks) = &self.ranks {
+            refuse_url(path)?;
+            return self.plan_ranks(ranks, tensors).map_err(|error| error.in_format(pytorch::FORMAT.name));
+        }
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
         #[cfg(feature = "safetensors")]
@@ -393,6 +438,30 @@ impl SaveOptions {
         }
         plan.fill(tensors)?;
         Ok(PlannedFiles::File(plan))
+    }
+}
+
+#[cfg(feature = "pytorch")]
+impl SaveOptions {
+    fn plan_ranks(&self, ranks: &RankFolder, tensors: &dyn Tensors) -> Result<PlannedFiles> {
+        let refuse = |what: String, instead: &str| -> Result<PlannedFiles> {
+            Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into())
+        };
+        if let Some(format) = self.format.filter(|format| format.name != pytorch::FORMAT.name) {
+            return refuse(format!("save {} for several ranks", format.name), "such a folder is one of PyTorch");
+        }
+        if self.max_shard_bytes.is_some() {
+            return refuse("limit the size of shards".to_owned(), "the files of ranks have the size of their chunks");
+        }
+        let mut all = Plan::empty(pytorch::encode_copies(&self.write)?);
+        all.add_all(tensors)?;
+        let mut saved = SavedValues::default();
+        for SavedValues { paths, objects } in self.write.saved.iter().map(|saved| &**saved) {
+            saved.paths.extend(paths.clone());
+            saved.objects.extend(objects.clone());
+        }
+        all.iter().for_each(|tensor| _ = saved.objects.shift_remove(tensor.name));
+        RankPlan::new(all, ranks.clone(), saved).map(|plan| PlannedFiles::Ranks(Box::new(plan)))
     }
 }
 
@@ -433,6 +502,8 @@ impl SavePlan {
             PlannedFiles::File(_) => self.path.clone(),
             #[cfg(feature = "safetensors")]
             PlannedFiles::Shards(_) => checkpoint::index_of(&self.path),
+            #[cfg(feature = "pytorch")]
+            PlannedFiles::Ranks(_) => self.path.clone(),
         }
     }
 
@@ -449,6 +520,8 @@ impl SavePlan {
             PlannedFiles::File(_) => 1,
             #[cfg(feature = "safetensors")]
             PlannedFiles::Shards(split) => split.len(),
+            #[cfg(feature = "pytorch")]
+            PlannedFiles::Ranks(plan) => plan.files(),
         }
     }
 
@@ -490,6 +563,8 @@ enum PlannedFiles {
     File(Plan),
     #[cfg(feature = "safetensors")]
     Shards(checkpoint::Split),
+    #[cfg(feature = "pytorch")]
+    Ranks(Box<RankPlan>),
 }
 
 impl PlannedFiles {
@@ -498,6 +573,8 @@ impl PlannedFiles {
             Self::File(plan) => plan.file_bytes(),
             #[cfg(feature = "safetensors")]
             Self::Shards(split) => split.file_bytes(),
+            #[cfg(feature = "pytorch")]
+            Self::Ranks(plan) => plan.total_bytes(),
         }
     }
 
@@ -511,6 +588,11 @@ impl PlannedFiles {
             #[cfg(feature = "safetensors")]
             Self::Shards(_) => {
                 let (what, instead) = ("write shards to one writer", "save them to files");
+                Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
+            }
+            #[cfg(feature = "pytorch")]
+            Self::Ranks(_) => {
+                let (what, instead) = ("write a folder to one writer", "save it");
                 Err(ErrorKind::Unsupported { what: what.to_owned(), instead: instead.to_owned() }.into())
             }
         }
@@ -531,6 +613,11 @@ impl PlannedFiles {
                     checkpoint::refuse_old(path, split, saving)?;
                 }
                 return checkpoint::save(path, split, tensors, saving);
+            }
+            #[cfg(feature = "pytorch")]
+            Self::Ranks(plan) => {
+                let saved = checkpoint::save_ranks(path, plan, tensors, options.durability, options.progress.as_ref());
+                return saved.map_err(|error| error.in_file(path));
             }
         };
         let mut count = options.progress.as_ref().map(|listener| listener.count(plan.file_bytes()));

@@ -132,6 +132,19 @@ impl Format {
         self.metadata.rewrite.is_some()
     }
 
+    /// Returns whether files hold values besides tensors, which [`File::value_tree`](crate::File::value_tree) reads.
+    /// Their texts in the metadata are left out where a format has no place for them.
+    ///
+    /// ```
+    /// # #[cfg(feature = "pytorch")]
+    /// assert!(tensorfile::pytorch::FORMAT.has_values());
+    /// assert!(!tensorfile::ten::FORMAT.has_values());
+    /// ```
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.value_tree.is_some()
+    }
+
     /// Returns whether a tensor's name can be stored, if it is not just a position.
     ///
     /// ```

@@ -130,30 +130,23 @@ pub(crate) fn misnamed_as(path: &Path, found: &Format) -> Option<&'static Format
     named.first().copied().filter(|_| !is_found)
 }
 
-/// Returns the format of a path's extension, for writing.
+/// Returns the format of new files at a path, by the extension.
 pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
-    if let Some(off) = off_by_extension(path) {
-        // The feature would not help.
-        return Err(if off.read_only { only_read(off.name) } else { off.feature_off() });
+    let is_written = |known: &&&KnownFormat| {
+        is_extension(known.extensions, path) || is_extension(known.written_extension.as_slice(), path)
+    };
+    if let Some(known) = KNOWN.iter().find(is_written) {
+        return Format::named(known.name).ok_or_else(|| known.feature_off());
     }
-    all(&mut |format| has_extension(format, path)).first().copied().ok_or_else(|| {
-        let written = FORMATS.iter().filter(|format| !format.read_only);
-        let extensions: Vec<String> =
-            written.flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
-        let found = path.extension().unwrap_or_default().to_string_lossy();
-        let what = if found.is_empty() {
-            "find the format by the file name, which has no extension".to_owned()
-        } else {
-            format!("find the format by the extension `.{found}`")
-        };
-        ErrorKind::Unsupported { what, instead: format!("known extensions are {}", extensions.join(", ")) }.into()
-    })
-}
-
-/// Returns the error for writing a read-only format.
-pub(crate) fn only_read(format: &str) -> Error {
-    let instead = "its files are only read; save as safetensors, ptd or another format".to_owned();
-    ErrorKind::Unsupported { what: format!("write {format}"), instead }.into()
+    let extensions: Vec<String> =
+        FORMATS.iter().flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
+    let found = path.extension().unwrap_or_default().to_string_lossy();
+    let what = if found.is_empty() {
+        "find the format by the file name, which has no extension".to_owned()
+    } else {
+        format!("find the format by the extension `.{found}`")
+    };
+    Err(ErrorKind::Unsupported { what, instead: format!("known extensions are {}", extensions.join(", ")) }.into())
 }
 
 fn all(matches: &mut dyn FnMut(&Format) -> bool) -> Vec<&'static Format> {
@@ -188,7 +181,6 @@ mod tests {
     use super::*;
     use crate::format::{btf, ten};
     use crate::tensor::{Tensor, TensorMap};
-    use crate::write::WriteOptions;
 
     /// Counts the bytes read.
     struct Counted<'a> {
@@ -223,15 +215,6 @@ mod tests {
             assert_eq!(detect(&mut counted, path.map(Path::new)).unwrap().name, name);
             assert!(counted.read <= most, "{name}: {} bytes", counted.read);
         }
-    }
-
-    #[test]
-    fn a_format_that_is_only_read_is_refused_without_its_feature_too() {
-        let saved = by_extension(Path::new("model.pt")).and_then(|format| (format.encode)(&WriteOptions::new()));
-        assert_eq!(
-            saved.map(drop).unwrap_err().to_string(),
-            "cannot write pytorch; its files are only read; save as safetensors, ptd or another format"
-        );
     }
 
     /// Runs with each set of features: a format is found, or its feature is named.

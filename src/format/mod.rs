@@ -23,6 +23,7 @@ pub mod ten;
 pub mod tensorbuffers;
 
 use std::io::{Read, Write};
+use std::path::Path;
 
 use crate::error::Result;
 use crate::limits::Limits;
@@ -52,7 +53,6 @@ pub use numpy::npy;
 #[cfg(feature = "npz")]
 pub use numpy::npz;
 
-pub(crate) use detect::only_read;
 pub(crate) use detect::{
     by_extension, detect, has_known_extension, has_magic, misnamed_as, recognize, recognize_begin, unknown,
 };
@@ -64,7 +64,7 @@ pub(crate) use file_names::{is_ambiguous, is_of_other_kind, is_training_state, m
 /// use tensorfile::{FORMATS, Tensor, TensorMap, WriteOptions};
 ///
 /// let map: TensorMap = [("0", Tensor::from_slice(&[1.0_f32, 2.0], [2])?)].into_iter().collect();
-/// for format in FORMATS.iter().filter(|format| !format.read_only) {
+/// for format in FORMATS {
 ///     let file = format.to_vec(&map, &WriteOptions::new())?;
 ///     assert_eq!(format.from_slice(&file)?, map, "{}", format.name);
 /// }
@@ -113,6 +113,21 @@ impl Format {
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         FORMATS.iter().copied().find(|format| format.name == name)
+    }
+
+    /// Returns the format in which a new file at a path is saved, by its extension.
+    ///
+    /// ```
+    /// use std::path::Path;
+    /// use tensorfile::Format;
+    ///
+    /// let format = Format::for_path(Path::new("model.ptd")).expect("the feature `ptd` is on by default");
+    /// assert_eq!(format.name, "ptd");
+    /// assert!(Format::for_path(Path::new("model.txt")).is_none());
+    /// ```
+    #[must_use]
+    pub fn for_path(path: &Path) -> Option<&'static Self> {
+        by_extension(path).ok()
     }
 
     /// Writes tensors to a file in memory.

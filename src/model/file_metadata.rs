@@ -35,6 +35,26 @@ pub struct FileMetadata {
     pub warnings: Vec<Warning>,
     /// The entries with their types, if the format has types.
     pub(crate) typed: Option<Arc<Vec<TypedEntry>>>,
+    /// What the folder of a trainer has besides tensors.
+    pub(crate) saved: Option<Arc<SavedValues>>,
+}
+
+/// The values of a folder that a trainer saved, so that another folder can have them too.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SavedValues {
+    /// The place of each tensor and each object in the value that was saved, by name.
+    pub(crate) paths: IndexMap<String, Vec<PathPart>>,
+    /// Values that are not tensors, as they are stored.
+    pub(crate) objects: IndexMap<String, Vec<u8>>,
+}
+
+/// A step of a path into nested dicts and lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathPart {
+    /// A key of a dict.
+    Key(String),
+    /// A position in a list.
+    Position(u64),
 }
 
 /// The place of a file among the files of a model, if stated.
@@ -89,6 +109,15 @@ pub struct Rewritten {
 }
 
 impl FileMetadata {
+    /// Returns whether an entry is a value of the folder of a trainer, or a part of one, that another such folder can
+    /// have: see [`WriteOptions::keep_metadata`](crate::WriteOptions::keep_metadata).
+    #[must_use]
+    pub fn has_value(&self, key: &str) -> bool {
+        let Some(saved) = &self.saved else { return false };
+        let ends = key.match_indices('.').map(|(end, _)| end).chain([key.len()]);
+        ends.into_iter().any(|end| saved.objects.contains_key(&key[..end]))
+    }
+
     pub(crate) fn add_coo_layout(&mut self, layout: u8) {
         if let Err(i) = self.coo_layouts.binary_search(&layout) {
             self.coo_layouts.insert(i, layout);

@@ -52,12 +52,30 @@ pub struct FormatSpec {
     pub vector_dtype: Option<Dtype>,
     /// The name that marks unknown dtypes of this format, if it can write them back.
     pub(crate) unknown_dtypes: Option<&'static str>,
-    /// The formats that keep any metadata, for the error of one that does not. This module cannot see the others.
-    pub(crate) metadata_advice: &'static str,
+    /// The formats to use instead. This module cannot see the others.
+    pub(crate) advice: FormatAdvice,
+}
+
+/// The ends of errors about what a format cannot store: the formats that can.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FormatAdvice {
+    pub(crate) metadata: &'static str,
+    pub(crate) sparse: &'static str,
+    pub(crate) blobs: &'static str,
+    /// For dtypes with as many elements in a block as those of ggml.
+    pub(crate) blocks: &'static str,
+}
+
+impl FormatAdvice {
+    /// For formats outside of this crate.
+    const NONE: Self = Self { metadata: "", sparse: "", blobs: "", blocks: "" };
 }
 
 /// What to do about a dtype that a format does not store. The program and the Python package have another way.
 const CAST_ADVICE: &str = "; `view::CastView` casts";
+
+/// The number of elements in the shortest block of ggml.
+const LEAST_BLOCK: usize = 32;
 
 /// The magic bytes of a format.
 ///
@@ -103,13 +121,13 @@ impl FormatSpec {
             embeds_names: true,
             vector_dtype: None,
             unknown_dtypes: None,
-            metadata_advice: "",
+            advice: FormatAdvice::NONE,
         }
     }
 
     /// The error for metadata that the format cannot store.
     pub(crate) fn no_place_for_metadata(&self, key: &str) -> ErrorKind {
-        let what = format!("{} has no place for it{}", self.name, self.metadata_advice);
+        let what = format!("{} has no place for it{}", self.name, self.advice.metadata);
         ErrorKind::UnsupportedMetadata { key: key.to_owned(), what }
     }
 
@@ -201,9 +219,12 @@ impl FormatSpec {
             Layout::Unknown(_) => return Err(cannot_store(info.to_string(), "leave the tensor out")),
             _ if !self.dtypes.contains(&info.dtype) => return Err(self.cannot_store_dtype(info)),
             Layout::Coo { .. } if !self.sparse => {
-                return Err(cannot_store("a sparse tensor", format!("{format} stores dense tensors")));
+                let instead = format!("{format} stores dense tensors{}", self.advice.sparse);
+                return Err(cannot_store("a sparse tensor", instead));
             }
-            Layout::Blob => return Err(cannot_store("a blob", format!("{format} stores tensors"))),
+            Layout::Blob => {
+                return Err(cannot_store("a blob", format!("{format} stores tensors{}", self.advice.blobs)));
+            }
             _ => {}
         }
         info.check_blocks().map_err(ErrorKind::InvalidTensor)?;
@@ -225,7 +246,13 @@ impl FormatSpec {
     fn cannot_store_dtype(&self, info: &TensorInfo) -> ErrorKind {
         let dtypes: Vec<&str> = self.dtypes.iter().map(|dtype| dtype.name()).collect();
         let is_alike = |to: &Dtype| info.can_cast_to(*to) && to.is_float() == info.dtype.is_float();
-        let advice = if self.dtypes.iter().any(is_alike) { CAST_ADVICE } else { "" };
+        let advice = if self.dtypes.iter().any(is_alike) {
+            CAST_ADVICE
+        } else if info.dtype.block_elements() >= LEAST_BLOCK {
+            self.advice.blocks
+        } else {
+            ""
+        };
         cannot_store(info.dtype.name(), format!("{} stores {}{advice}", self.name, dtypes.join(", ")))
     }
 }

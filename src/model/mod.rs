@@ -83,7 +83,8 @@ pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, 
 pub use traits::{node_of, put};
 pub use value_tree::{ValueNode, ValueTree};
 
-pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, Rewritten, TypedEntry};
+pub(crate) use file_metadata::{COO_OF_TFRT, MetadataChanges, PathPart, Rewritten, SavedValues, TypedEntry};
+pub(crate) use format_spec::FormatAdvice;
 pub(crate) use layout_keys::{PART_COUNT, PART_INDEX, PART_TENSORS, SHARDING_INFO, TOTAL};
 pub(crate) use loaded::{Payload, misaligned};
 pub(crate) use maps::not_a_key;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, TypedEntry, describes_layout};
+use crate::model::{COO_OF_TFRT, FileMetadata, FormatSpec, SavedValues, TypedEntry, describes_layout};
 
 /// Write options shared by all formats. Options of a single format are in the `Options` of its module.
 ///
@@ -46,6 +46,8 @@ pub struct WriteOptions {
     pub empty_metadata: bool,
     /// Entry types copied from source files.
     pub(crate) typed: Vec<Arc<Vec<TypedEntry>>>,
+    /// What the folders of trainers have besides tensors.
+    pub(crate) saved: Vec<Arc<SavedValues>>,
 }
 
 impl WriteOptions {
@@ -190,6 +192,7 @@ impl WriteOptions {
             self.metadata.entry(key.clone()).or_insert_with(|| value.clone());
         }
         self.typed.extend(file.typed.clone());
+        self.saved.extend(file.saved.clone());
         self.empty_metadata |= file.has_no_entries;
         self.tfrt_coo |= file.coo_layouts.contains(&COO_OF_TFRT);
         self

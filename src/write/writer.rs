@@ -72,6 +72,13 @@ impl Plan {
         PlanWriter::new(self, Output::stream(out, self.file_bytes()).holding_all())
     }
 
+    /// Writes the planned tensors with another writer than that of the format.
+    pub(crate) fn write_with<'w>(&'w self, tensors: &dyn Tensors, file: Box<dyn FileWriter<'w> + 'w>) -> Result<()> {
+        let mut writer = PlanWriter { plan: self, file, done: 0, metadata_done: 0 };
+        tensors.send(&mut writer)?;
+        writer.finish()
+    }
+
     /// Writes the planned tensors to a stream.
     pub(crate) fn write_stream(
         &self,

@@ -338,7 +338,7 @@ fn a_file_is_loaded_into_arrays_that_exist() {
             file.load_into(&mut value).unwrap();
             assert_eq!(value, new, "{}", format.name);
             // The members of an archive have checksums, which are compared after reading.
-            if format.name != "npz" {
+            if !["npz", "pytorch"].contains(&format.name) {
                 assert_eq!(addresses(&value), before, "{}", format.name);
             }
         }

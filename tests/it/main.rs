@@ -19,6 +19,8 @@ mod compile_once;
 mod containers;
 #[cfg(feature = "pytorch")]
 mod dcp;
+#[cfg(feature = "pytorch")]
+mod dcp_writing;
 mod derive;
 mod derive_by_position;
 mod derive_combinations;

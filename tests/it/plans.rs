@@ -113,7 +113,7 @@ fn files() -> Vec<(String, Vec<u8>)> {
     for format in tensorfile::FORMATS {
         let kept = samples(format).into_iter().chain(packed_samples(format)).map(|(_, file)| file);
         files.extend(kept.map(|file| (format.name.to_owned(), file)));
-        if !format.read_only && format.max_tensors.is_none() {
+        if format.max_tensors.is_none() {
             let map = TensorMap::from_iter([("columns", Tensor::from_array(&columns))]);
             let options = WriteOptions::new().embed_names(true).keep_dim_order(true);
             files.extend(format.to_vec(&map, &options).ok().map(|file| (format!("{} of columns", format.name), file)));
@@ -668,7 +668,8 @@ fn malformed_payloads_are_named() {
     for name in ["a", "b", "c", "d"] {
         map.insert(name, Tensor::from_array(&Array1::from_elem(3 << 20, true)));
     }
-    for format in multi_tensor_formats().filter(|format| !format.name.starts_with("np")) {
+    // In archives, the checksum of a whole payload is wrong.
+    for format in multi_tensor_formats().filter(|format| !["npz", "pytorch"].contains(&format.name)) {
         let Ok(mut bytes) = format.to_vec(&map, &WriteOptions::new().embed_names(true)) else { continue };
         let file = File::from_bytes(bytes.clone()).unwrap();
         let places = ["b", "c"].map(|name| usize::try_from(file.get(name).unwrap().range().start).unwrap() + 12345);

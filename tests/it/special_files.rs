@@ -32,7 +32,7 @@ fn map(len: usize) -> TensorMap {
 }
 
 fn written() -> impl Iterator<Item = &'static Format> {
-    FORMATS.iter().copied().filter(|format| !format.read_only)
+    FORMATS.iter().copied()
 }
 
 /// Runs a function that must not wait for anything.
@@ -140,7 +140,7 @@ fn pipes_are_read_as_files() {
 
 #[test]
 fn what_follows_a_file_in_a_pipe_is_not_held() {
-    for format in written().filter(|format| !["npz", "tensorbuffers"].contains(&format.name)) {
+    for format in written().filter(|format| !["npz", "pytorch", "tensorbuffers"].contains(&format.name)) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(format!("pipe.{}", format.extensions[0]));
         mkfifo(&path);

@@ -19,6 +19,7 @@ fn main() -> Result<()> {
     safetensors::to_writer(io::stdout(), &model)?;
     npy::to_writer(io::stdout(), &model)?;
     npz::to_writer(io::stdout(), &model)?;
+    pytorch::to_writer(io::stdout(), &model)?;
     gguf::to_writer(io::stdout(), &model)?;
 
     let file: &[u8] = hint::black_box(&[]);

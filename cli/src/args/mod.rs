@@ -9,6 +9,7 @@ mod input;
 mod map;
 mod opening;
 mod patterns;
+mod ranks;
 mod rename;
 mod slice;
 mod split;
@@ -24,9 +25,10 @@ pub use input::{FileTable, Input, Inputs, NamedInputs, Printer, Unread, is_one_t
 pub use map::MapArgs;
 pub use opening::{
     Warnings, display_name, file_at, format_names, is_named_shard, is_shard, location, open, open_in_order, refuse_url,
-    set_config, set_map, set_max_memory, written_format_names,
+    set_config, set_map, set_max_memory, written_format_names, written_kind_names,
 };
 pub use patterns::{expand, expand_joined, has_extension, other_parts};
+pub use ranks::RankArgs;
 pub use rename::{NewNames, Rename, Unnamed};
 pub use slice::{Axis, Slice};
 pub use split::{SplitArgs, planning_failed};

@@ -184,9 +184,16 @@ pub fn format_names() -> PossibleValuesParser {
 
 /// Returns a parser for the names of writable formats.
 pub fn written_format_names() -> PossibleValuesParser {
-    let written = FORMATS.iter().filter(|format| !format.read_only);
-    PossibleValuesParser::new(written.map(|format| format.name))
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name))
 }
+
+/// Returns a parser for the names of formats of files, and of folders.
+pub fn written_kind_names() -> PossibleValuesParser {
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name).chain([DCP]))
+}
+
+/// The format of folders with a file for each process of a trainer.
+pub const DCP: &str = "dcp";
 
 /// The format of WebDataset shards.
 const SHARD: &str = TAR.spec().name;

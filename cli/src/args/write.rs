@@ -5,9 +5,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use tensorfile::file::RankFolder;
 use tensorfile::{FORMATS, Format};
 
-use super::opening::{is_named_shard, refuse_url};
+use super::opening::{DCP, is_named_shard, refuse_url};
 use super::rename::Unnamed;
 use super::standard_input::is_stream;
 use crate::exit::{At, Failure, Outcome};
@@ -146,18 +147,17 @@ pub struct Target {
     pub no_replace: bool,
     /// A file at the path stays if shards are written. It has the same tensors.
     pub keeps_single: bool,
+    /// The path is of a folder, with a file for each process of a trainer.
+    pub ranks: Option<RankFolder>,
 }
 
 impl Target {
     /// Returns a file in `format`, or in the format of the extension.
     pub fn new(path: &Path, format: Option<&'static Format>) -> Outcome<Self> {
         refuse_url(path)?;
-        let extension = path.extension().unwrap_or_default();
-        let has_extension = |format: &&Format| format.extensions.iter().any(|own| extension.eq_ignore_ascii_case(own));
-        let format = format.or_else(|| FORMATS.iter().copied().find(has_extension)).ok_or_else(|| {
-            let written = FORMATS.iter().filter(|format| !format.read_only);
-            let extensions: Vec<&str> = written.flat_map(|format| format.extensions).copied().collect();
-            let given = extension.to_string_lossy().to_ascii_lowercase();
+        let format = format.or_else(|| Format::for_path(path)).ok_or_else(|| {
+            let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
+            let given = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
             if is_stdout(path) {
                 return Failure::usage("standard output needs --to, the format to write");
@@ -177,11 +177,22 @@ impl Target {
             let extensions = extensions.join(", .");
             Failure::usage_at(path, format_args!("unknown extension; use --to, or one of .{extensions}"))
         })?;
-        if format.read_only {
-            let name = format.name;
-            return Err(Failure::usage_at(path, format_args!("{name} files are only read; choose another format")));
+        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false, keeps_single: false, ranks: None })
+    }
+
+    /// Returns a folder with a file for each process of a trainer.
+    pub fn folder(path: &Path, ranks: RankFolder) -> Outcome<Self> {
+        refuse_url(path)?;
+        if is_stdout(path) || is_stream(path) {
+            return Err(Failure::usage(format_args!("--to {DCP} writes a folder, not a stream")));
         }
-        Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false, keeps_single: false })
+        let format = Format::named("pytorch").expect("the program has all formats");
+        Ok(Self { ranks: Some(ranks), ..Self::new(path, Some(format))? })
+    }
+
+    /// Returns the name of the format, as in `--to`.
+    pub fn format_name(&self) -> &'static str {
+        if self.ranks.is_some() { DCP } else { self.format.name }
     }
 
     /// Splits the file into shards of at most `max_shard` bytes.

@@ -10,9 +10,9 @@ use tensorfile_datasets::splits::PartWriter;
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
-    Cast, Decoding, Filter, Input, MapArgs, NewNames, NoClobber, Rename, SplitArgs, Target, Unnamed, WriteArgs,
-    has_extension, is_named_shard, is_stdout, is_stream, location, open, parse_bytes, refuse_url, set_map,
-    written_format_names,
+    Cast, Decoding, Filter, Input, MapArgs, NewNames, NoClobber, RankArgs, Rename, SplitArgs, Target, Unnamed,
+    WriteArgs, has_extension, is_named_shard, is_stdout, is_stream, location, open, parse_bytes, refuse_url, set_map,
+    written_kind_names,
 };
 use crate::exit::{At, Failure, Outcome, Verdict};
 use crate::export::{Export, Kept, StaleConfiguration, casts_as_json, torn};
@@ -49,7 +49,7 @@ pub struct Convert {
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Output format [default: from the extension]
-    #[arg(long, value_name = "FORMAT", value_parser = written_format_names())]
+    #[arg(long, value_name = "FORMAT", value_parser = written_kind_names())]
     to: Option<String>,
     #[command(flatten)]
     filter: Filter,
@@ -77,6 +77,8 @@ pub struct Convert {
     #[arg(long, value_name = "FILE")]
     wids: Option<PathBuf>,
     #[command(flatten)]
+    ranks: RankArgs,
+    #[command(flatten)]
     split: SplitArgs,
     #[command(flatten)]
     no_clobber: NoClobber,
@@ -93,6 +95,8 @@ Examples:
   tensorfile convert llama.gguf llama.ptd --rename 'blk.*.attn_q.*=layers.*.q_proj.*'
   tensorfile convert model.ptd model.tbs --max-shard-size 5GB --dry-run
   tensorfile convert Qwen3-30B-A3B fused.safetensors --map qwen3-moe --max-shard-size 5GB --prove
+  tensorfile convert model.safetensors model.pt
+  tensorfile convert model.safetensors run/step-0 --to dcp --ranks 8
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
   tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB --wids train.json
   tensorfile convert train-000000.tar folder
@@ -115,7 +119,11 @@ impl Convert {
             return shards.run(self);
         }
         let format = self.to.as_deref().and_then(Format::named);
-        let target = Target::new(&self.output, format)?.in_shards(self.max_shard_size).guard(self.no_clobber)?;
+        let target = match self.ranks.ranks(self.to.as_deref())? {
+            Some(ranks) => Target::folder(&self.output, ranks)?,
+            None => Target::new(&self.output, format)?,
+        };
+        let target = target.in_shards(self.max_shard_size).guard(self.no_clobber)?;
         let file = self.input.open()?;
         let path = self.input.path();
         if file.is_empty() && file.warnings().at(path)?.iter().any(|warning| warning.kind == WarningKind::LeftOut) {
@@ -328,7 +336,10 @@ impl Convert {
         let shown = |convert: &Self| {
             format!(
                 "{:?}",
-                (&convert.filter, &convert.rename, &convert.cast, &convert.decoding, &convert.mapping, &convert.write)
+                (
+                    (&convert.filter, &convert.rename, &convert.cast, &convert.decoding),
+                    (&convert.mapping, &convert.ranks, &convert.write),
+                )
             )
         };
         #[derive(Parser)]

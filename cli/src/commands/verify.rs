@@ -172,7 +172,8 @@ impl Verify {
             let lost = metadata.entries.keys().filter(|key| !format.keeps_metadata(key)).cloned();
             // `convert` drops these entries without `--lossy`: the one that describes the file, and all of a
             // checkpoint.
-            let is_dropped = |key: &String| key == FILE_METADATA || file.format().read_only;
+            let has_values = file.format().has_values() || file.format().read_only;
+            let is_dropped = |key: &String| key == FILE_METADATA || has_values;
             let (dropped, others): (Vec<String>, Vec<String>) = lost.partition(is_dropped);
             let message = |keys: &[String]| format!("{} cannot store the metadata {}", format.name, quoted(keys));
             let together = if self.json { 1 } else { dropped.len().max(1) };

@@ -157,6 +157,10 @@ impl<'t> Export<'t> {
         drop_opaque(args, &contents.opaque, &target, &mut notes)?;
         let tensors = Storable { tensors, format: target.format };
         let mut entries = kept.entries;
+        if target.ranks.is_some() {
+            // They are values of the folder that was read.
+            entries.retain(|key, _| !kept.metadata.iter().any(|metadata| metadata.has_value(key)));
+        }
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;
         let dropped: Vec<String> = kept.dropped.into_iter().collect();
         if !dropped.is_empty() {
@@ -186,6 +190,9 @@ impl<'t> Export<'t> {
             .no_replace(target.no_replace)
             .durable(!args.no_flush)
             .keep_single(target.keeps_single);
+        if let Some(ranks) = &target.ranks {
+            save = save.ranks(ranks.clone());
+        }
         if let Some(bytes) = target.max_shard {
             if target.is_stdout() {
                 return Err(Failure::usage("shards cannot be written to standard output"));
@@ -279,7 +286,7 @@ impl<'t> Export<'t> {
                 list.push(&Written {
                     file: plan.path().display().to_string(),
                     shards: Some(plan.files()).filter(|files| *files > 1),
-                    format: target.format.name,
+                    format: target.format_name(),
                     tensors: contents.tensors,
                     bytes: plan.file_bytes(),
                     written: !args.dry_run,
@@ -320,7 +327,7 @@ impl<'t> Export<'t> {
             table.row([name, &label, &sizes.cell(info.payload_bytes().unwrap_or_default() as u64)]);
         }
         table.print(args.wide.width(out), out)?;
-        let (path, format) = (self.plan.path().display().to_string(), self.target.format.name);
+        let (path, format) = (self.plan.path().display().to_string(), self.target.format_name());
         let mut tensors = counted(self.contents.tensors, "tensor");
         if self.plan.files() > 1 {
             tensors += &format!(" in {}", counted(self.plan.files(), "shard"));
@@ -582,7 +589,7 @@ fn drop_metadata(
     let lost: Vec<String> = metadata.keys().filter(|key| !target.format.keeps_metadata(key)).cloned().collect();
     let (about_file, others): (Vec<String>, Vec<String>) = lost.iter().cloned().partition(|key| key == FILE_METADATA);
     // The other values of a checkpoint, such as the state of an optimizer, are not about its tensors.
-    let is_checkpoint = from.and_then(Format::named).is_some_and(|format| format.read_only);
+    let is_checkpoint = from.and_then(Format::named).is_some_and(Format::has_values);
     if !others.is_empty() && is_checkpoint {
         notes.push(format!("{}: dropped the metadata {}", target.path.display(), quoted(&others)));
     } else if !others.is_empty() {

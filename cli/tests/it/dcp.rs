@@ -55,6 +55,30 @@ fn a_folder_is_converted() {
 }
 
 #[test]
+fn a_folder_is_made_for_other_ranks() {
+    let session = session();
+    fs::create_dir(session.path("used")).unwrap();
+    fs::write(session.path("used/notes.txt"), "mine").unwrap();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert old_2 run/three --to dcp --ranks 3",
+        "ls run/three",
+        "diff old_2 run/three",
+        "convert run/three one --to dcp",
+        "hash old_2 run/three one",
+        "verify --payload one",
+        "convert sharded_4 eight --to dcp --ranks 8 --prefix app --replicate 64 --shard-dim blocks=1 --dry-run",
+        "convert sharded_4 eight --to dcp --ranks 8 --prefix app --replicate 64 --shard-dim blocks=1 --json",
+        "info eight",
+        "convert one used --to dcp",
+        "convert one new --to dcp --ranks 0",
+        "convert one new.pt --ranks 2",
+        "convert one - --to dcp",
+        "convert one new --to dcp --max-shard-size 1MB",
+        "convert one new --to dcp --shard-dim x",
+    ]));
+}
+
+#[test]
 fn other_files_of_a_trainer_are_next_to_the_folder() {
     let session = session();
     fs::copy(

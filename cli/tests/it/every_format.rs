@@ -27,7 +27,7 @@ fn samples(format: &Format) -> Vec<TensorMap> {
 
 fn for_each_sample(check: impl Fn(&Session, &str, &Format, &TensorMap)) {
     let session = Session::new();
-    for format in FORMATS.iter().filter(|format| !format.read_only) {
+    for format in FORMATS {
         for map in samples(format) {
             let name = format!("sample.{}", format.extensions[0]);
             std::fs::write(session.path(&name), file_of(format, &map)).unwrap();
@@ -151,7 +151,7 @@ fn finds_a_changed_byte() {
             std::fs::write(session.path(&target), changed).unwrap();
 
             let output = session.run(&["diff", "--json", file, &target]);
-            if format.name == "npz" {
+            if ["npz", "pytorch"].contains(&format.name) {
                 // The checksum of the member is wrong.
                 assert_eq!(output.status.code(), Some(4), "{name}");
                 let verified = session.run(&["verify", "--payload", &target]).stdout;
@@ -239,7 +239,7 @@ fn nans_and_infinities(stats: &serde_json::Map<String, Value>) -> u64 {
 #[test]
 fn truncated_files_are_malformed_or_shorter() {
     let session = Session::new();
-    for format in FORMATS.iter().filter(|format| !format.read_only) {
+    for format in FORMATS {
         let samples = samples(format);
         // Files with one tensor each differ in its dtype only: each is cut at other bytes.
         let cuts = (24 / samples.len()).max(3);

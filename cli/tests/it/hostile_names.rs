@@ -64,7 +64,7 @@ pub fn control(text: &str) -> Option<char> {
 }
 
 fn formats() -> impl Iterator<Item = &'static Format> {
-    let written = tensorfile::FORMATS.iter().copied().filter(|format| !format.read_only);
+    let written = tensorfile::FORMATS.iter().copied();
     written.filter(|format| NAMES.iter().all(|name| format.stores_name(name)))
 }
 

@@ -12,7 +12,7 @@ use super::skipped;
 #[test]
 fn lists_slices_and_reports_in_bounded_memory() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    for &format in FORMATS.iter().filter(|format| !format.read_only) {
+    for &format in FORMATS {
         let path = folder.path().join("huge").with_extension(format.extensions[0]);
         let Some(huge) = file::write(format, &path) else {
             skipped(

@@ -100,7 +100,7 @@ fn session() -> Session {
 }
 
 fn written_formats() -> impl Iterator<Item = (&'static Format, String)> {
-    let written = FORMATS.iter().copied().filter(|format| !format.read_only);
+    let written = FORMATS.iter().copied();
     written.map(|format| (format, format!("piped.{}", format.extensions[0])))
 }
 

@@ -1,9 +1,9 @@
-//! PyTorch checkpoints. The program reads but does not write them.
+//! PyTorch checkpoints, and new ones.
 
 use std::fs;
 use std::path::Path;
 
-use super::Session;
+use super::{Session, weights};
 
 fn session() -> Session {
     let session = Session::new();
@@ -87,19 +87,24 @@ fn tensors_of_other_kinds_can_be_left_out() {
 }
 
 #[test]
-fn they_are_not_written() {
+fn they_are_written() {
     let session = session();
-    for target in ["new.pt", "new.pth"] {
-        let output = session.run(&["convert", "model.ptd", target]);
-        assert_eq!(output.status.code(), Some(2));
-        assert_eq!(
-            String::from_utf8(output.stderr).unwrap(),
-            format!("tensorfile: {target}: pytorch files are only read; choose another format\n")
-        );
-        assert!(!session.path(target).exists());
+    session.write("plain.ptd", &[("a.weight", weights(&[5, 3])), ("a.bias", weights(&[5]))].into_iter().collect());
+    let digest = |name: &str| {
+        let output = session.run(&["hash", name]);
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap().split_whitespace().next().unwrap().to_owned()
+    };
+    for target in ["new.pt", "new.pth", "new.bin"] {
+        let output = session.run(&["convert", "plain.ptd", target]);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(digest(target), digest("plain.ptd"), "{target}");
+        let listed = String::from_utf8(session.run(&["info", target]).stdout).unwrap();
+        assert!(listed.contains("pytorch"), "{listed}");
     }
-    let output = session.run(&["convert", "model.ptd", "new.bin", "--to", "pytorch"]);
-    assert_eq!(output.status.code(), Some(2));
+    // The bytes do not depend on the path.
+    let piped = session.run(&["convert", "plain.ptd", "-", "--to", "pytorch"]).stdout;
+    assert_eq!(piped, fs::read(session.path("new.pt")).unwrap());
 }
 
 #[test]

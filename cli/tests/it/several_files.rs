@@ -125,7 +125,7 @@ fn every_command_has_json() {
         (&["merge", "models/a.safetensors", "x.ten"], false),
         (&["merge", "models/a.safetensors"], true),
         (&["merge", "sparse.btf", "models/a.safetensors"], true),
-        (&["convert", "models/a.safetensors", "x.pt"], true),
+        (&["convert", "models/a.safetensors", "x.xyz"], true),
         (&["convert", "models/a.safetensors", "models"], true),
         (&["convert", "models/a.safetensors", "x.unknown"], true),
         (&["convert", "sparse.btf", "x.npy"], true),

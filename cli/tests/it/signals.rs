@@ -37,7 +37,7 @@ fn sigint_and_sigterm_remove_temporary_files() {
     if mask.is_none_or(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1) {
         signals.pop();
     }
-    for format in FORMATS.iter().filter(|format| !format.read_only) {
+    for format in FORMATS {
         let writing = Writing::new(format);
         for command in writing.long_commands() {
             let line = &command.line;
@@ -105,7 +105,7 @@ fn a_command_removes_what_killed_ones_left() {
 
 #[test]
 fn a_limit_of_the_file_size_is_an_error() {
-    for format in FORMATS.iter().filter(|format| !format.read_only) {
+    for format in FORMATS {
         let writing = Writing::new(format);
         let before = writing.reset();
         for command in writing.commands() {

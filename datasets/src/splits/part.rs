@@ -96,12 +96,12 @@ impl PartWriter {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the format is read-only or stores no names, or the URL of the folder is not one we
+    /// [`ErrorKind::Unsupported`] if the format is unknown or stores no names, or the URL of the folder is not one we
     /// write to; and [`ErrorKind::Io`] if the folder cannot be written to.
     pub fn new(folder: impl AsRef<Path>, split: &Split, format: &str) -> Result<Self> {
         let folder = folder.as_ref();
         let Split { plan, number, of, .. } = split;
-        let known = Format::named(format).filter(|format| !format.read_only && format.max_name != Some(0));
+        let known = Format::named(format).filter(|format| format.max_name != Some(0));
         if known.is_none() && format != "tar" {
             let what = format!("write parts of the format `{format}`");
             let instead = "parts are tar, or a format that is written with names, such as safetensors".to_owned();

@@ -69,9 +69,7 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
     let options = |embed| WriteOptions::new().embed_names(embed);
     let write = |map: &TensorMap| [false, true].map(|embed| format.to_vec(map, &options(embed)));
     let mut files: Vec<Vec<u8>> = maps().iter().flat_map(write).flatten().collect();
-    if !format.read_only {
-        files.extend(many(format));
-    }
+    files.extend(many(format));
     match format.name {
         "npy" => {
             let swapped = |file: &Vec<u8>| file.iter().map(|byte| if *byte == b'<' { b'>' } else { *byte }).collect();
@@ -84,7 +82,7 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
         }
         _ => {}
     }
-    if format.dtypes.contains(&Dtype::Bool) && !format.read_only {
+    if format.dtypes.contains(&Dtype::Bool) {
         // Bytes other than 0 and 1.
         let bools: TensorMap = [("0", Tensor::from_slice(&[true, false, true], [3]).unwrap())].into_iter().collect();
         let mut file = format.to_vec(&bools, &options(false)).unwrap();

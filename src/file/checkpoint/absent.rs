@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::{
-    ITEMS_EXTENSION, Instead, METADATA, NAMES, file_names, index_of, is_index_name, own_checkpoint,
+    ITEMS_EXTENSION, Instead, METADATA, NAMES, UNFINISHED_METADATA, file_names, index_of, is_index_name, own_checkpoint,
 };
 use super::trainers::{ModelPlace, find_model};
 use crate::error::{Error, ErrorKind, Result};
@@ -43,7 +43,8 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     if others.is_empty() && saved.is_file() {
         return Ok(Instead::File(saved));
     }
-    let is_of_trainer = |name: &&PathBuf| name.extension() == Some(OsStr::new(ITEMS_EXTENSION));
+    let is_of_trainer =
+        |name: &&PathBuf| name.extension() == Some(OsStr::new(ITEMS_EXTENSION)) || **name == *UNFINISHED_METADATA;
     if others.is_empty()
         && let Some(name) = file_names(folder)?.iter().find(is_of_trainer)
     {

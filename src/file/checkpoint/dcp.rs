@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use indexmap::IndexMap;
+
 use super::chunked::{ChunkedIndex, StoredChunk, malformed};
 use super::directory::{METADATA, PICKLE};
 use super::shards::is_file_name;
@@ -16,7 +18,7 @@ use crate::format::pytorch::FORMAT;
 use crate::format::pytorch::dcp::{
     self, Item, ItemContents, ItemTensor, ItemValues, Saved, SavedChunk, SavedFolder, SavedTensor,
 };
-use crate::model::FileMetadata;
+use crate::model::{FileMetadata, SavedValues};
 use crate::storage::{FileReader, FileStorage, ReadAt};
 use crate::tensor::TensorInfo;
 use crate::threads;
@@ -93,6 +95,7 @@ impl OpenOptions {
             entries.extend(run);
             contents.warnings.extend(warnings);
         })?;
+        contents.saved = Some(Arc::new(saved_values(&folder, &entries, &files)?));
         let mut index = ChunkedIndex::new(files.into_iter().map(Arc::new).collect())?;
         // Names joined by dots may be equal, as in a file of `torch.save`.
         index.let_names_repeat();
@@ -247,6 +250,26 @@ enum ReadEntry {
     Whole(TensorInfo, Option<Item>),
     /// The chunks of a tensor, each with the number of its file.
     Chunks(Vec<(usize, StoredChunk)>),
+}
+
+/// Returns what another folder can have of this one besides tensors: the paths of names, and objects without tensors.
+/// Long ones are left out.
+fn saved_values(folder: &SavedFolder, entries: &[ReadEntry], files: &[FileStorage]) -> Result<SavedValues> {
+    /// The most bytes of an object, and of all of them.
+    const MOST: (u64, u64) = (1 << 20, 64 << 20);
+
+    let mut saved = SavedValues { paths: folder.paths.clone(), objects: IndexMap::new() };
+    let mut left = MOST.1;
+    for (entry, (name, value)) in entries.iter().zip(&folder.entries) {
+        let (ReadEntry::Values(_, values), Saved::Object(item)) = (entry, value) else { continue };
+        let len = item.range.end - item.range.start;
+        let Some(rest) = left.checked_sub(len).filter(|_| values.tensors.is_empty() && len <= MOST.0) else { continue };
+        left = rest;
+        let mut bytes = vec![0; usize::try_from(len).unwrap_or_default()];
+        FileReader::with_index(&files[item.file]).read_at(item.range.start, &mut bytes)?;
+        saved.objects.insert(name.clone(), bytes);
+    }
+    Ok(saved)
 }
 
 /// Adds a text to the metadata. Returns a warning if it replaces a text of the same name.

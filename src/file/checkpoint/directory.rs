@@ -16,6 +16,9 @@ pub(in crate::file) const INDEX_EXTENSION: &str = ".index.json";
 /// The metadata of a folder that a trainer saved.
 pub(in crate::file) const METADATA: &str = ".metadata";
 
+/// The metadata while the folder is not complete.
+pub(in crate::file) const UNFINISHED_METADATA: &str = ".metadata.tmp";
+
 /// The extension of the other files in a trainer's folder.
 pub(super) const ITEMS_EXTENSION: &str = "distcp";
 

@@ -8,6 +8,8 @@ mod directory;
 mod open;
 #[cfg(feature = "safetensors")]
 mod rank_files;
+#[cfg(feature = "pytorch")]
+mod ranks;
 #[cfg(feature = "safetensors")]
 mod shards;
 #[cfg(feature = "safetensors")]
@@ -21,6 +23,8 @@ pub(super) use directory::{
 };
 #[cfg(feature = "safetensors")]
 pub(super) use rank_files::is_one as is_rank_file;
+#[cfg(feature = "pytorch")]
+pub(super) use ranks::{RankPlan, save as save_ranks};
 #[cfg(feature = "safetensors")]
 pub(super) use shards::{Files, Saving, Split, metadata, part_warning, refuse_old, remove_left, save, split, upload};
 pub(super) use trainers::find_model;

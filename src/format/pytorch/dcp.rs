@@ -33,7 +33,7 @@
 //! - Items that are compressed or changed by an extension (`transform_descriptors`) are of
 //!   [unknown](crate::Layout::Unknown) dtype.
 //! - Items that `torch.save` did not write are [blobs](crate::Blob).
-//! - The planner's data, which restore nested names, are not read: names are joined by dots.
+//! - Names are joined by dots. The planner's data, which restore nested names, are kept for another folder only.
 
 use std::ops::Range;
 
@@ -47,6 +47,7 @@ use super::pickle::{Input, malformed, read};
 use super::value::{Heap, PickleValue};
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
 use crate::limits::Limits;
+use crate::model::PathPart;
 use crate::read::{Codec, Entry};
 use crate::storage::{ReadAt, Section};
 use crate::tensor::{Dtype, Layout, Shape, TensorInfo};
@@ -61,6 +62,8 @@ pub(crate) struct SavedFolder {
     pub(crate) files: Vec<String>,
     /// In the order of the metadata, by name.
     pub(crate) entries: IndexMap<String, Saved>,
+    /// The paths of values in the nested value that was saved, by name.
+    pub(crate) paths: IndexMap<String, Vec<PathPart>>,
 }
 
 /// A value of a folder.
@@ -321,7 +324,38 @@ impl<'h> FolderReader<'h> {
             Some(PickleValue::Text(version)) => Some(self.heap.text(version).to_owned()),
             _ => None,
         };
-        Ok(SavedFolder { version, entries, ..SavedFolder::default() })
+        let paths = match self.attribute(value, "planner_data")? {
+            Some(PickleValue::Dict(paths)) => self.paths(paths)?,
+            _ => IndexMap::new(),
+        };
+        Ok(SavedFolder { version, entries, paths, ..SavedFolder::default() })
+    }
+
+    /// Returns the paths of values whose names alone do not state them.
+    fn paths(&mut self, dict: u32) -> Result<IndexMap<String, Vec<PathPart>>> {
+        let heap = self.heap;
+        let mut paths = IndexMap::new();
+        for pair in heap.values(dict).chunks_exact(2) {
+            let (PickleValue::Text(name), PickleValue::Tuple(path)) = (pair[0], pair[1]) else { continue };
+            self.spend(heap.values(path).len() as u64)?;
+            let part = |part: &PickleValue| match *part {
+                PickleValue::Text(key) => Some(PathPart::Key(heap.text(key).to_owned())),
+                PickleValue::Int(position) => u64::try_from(position).ok().map(PathPart::Position),
+                _ => None,
+            };
+            for part in heap.values(path) {
+                if let PickleValue::Text(key) = *part {
+                    self.spend(heap.text(key).len() as u64)?;
+                }
+            }
+            let path: Option<Vec<PathPart>> = heap.values(path).iter().map(part).collect();
+            let name = heap.text(name);
+            if let Some(path) = path.filter(|path| !matches!(&path[..], [PathPart::Key(key)] if key == name)) {
+                self.spend(name.len() as u64)?;
+                paths.insert(name.to_owned(), path);
+            }
+        }
+        Ok(paths)
     }
 
     /// Returns a tensor, and takes its items.

@@ -17,10 +17,6 @@ use crate::read::{
 };
 use crate::storage::ReadAt;
 
-/// The format has no writing half.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct ReadOnly;
-
 /// Reads the pickle of a checkpoint. The tensors are in the order of the pickle.
 #[derive(Debug, Default)]
 pub(super) struct Reader {

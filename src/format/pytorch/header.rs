@@ -1,6 +1,21 @@
 //! The known globals of checkpoints: dtypes, types of storages, and functions called by pickles.
 
-use crate::tensor::Dtype;
+use crate::error::{ErrorKind, cannot_store};
+use crate::tensor::{Dtype, Shape, TensorInfo};
+use crate::write::zip::PaddingField;
+
+/// The names of members: of the pickle, of the other parts, and of storages, before their keys. The folder is named
+/// as by PyTorch for a file that is not on disk, so that a file's bytes do not depend on its path.
+pub(super) const PICKLE: &str = "archive/data.pkl";
+pub(super) const BYTE_ORDER: &str = "archive/byteorder";
+pub(super) const VERSION: &str = "archive/version";
+pub(super) const STORAGES: &str = "archive/data/";
+
+/// The extra field that aligns storages, with the id `FB` and the padding of PyTorch.
+pub(super) const PADDING: PaddingField = PaddingField { id: u16::from_le_bytes(*b"FB"), begin: b"", padding: b'Z' };
+
+/// The length of the longest name that our reader does not leave out.
+pub(super) const MAX_NAME: usize = u16::MAX as usize - 1;
 
 /// A type of elements.
 #[derive(Debug, PartialEq)]
@@ -118,6 +133,44 @@ pub(super) const DTYPES: [Dtype; READ] = {
     }
     dtypes
 };
+
+/// Returns the type of elements of one of the [`DTYPES`].
+pub(super) fn tag_of(dtype: Dtype) -> &'static Tag {
+    TAGS.iter().find(|tag| tag.dtype == Some(dtype)).expect("dtypes are checked before")
+}
+
+/// Returns dims as PyTorch counts them: in bytes along the last one, if several elements share one.
+pub(super) fn stored_dims(dtype: Dtype, dims: &[usize]) -> Shape {
+    let mut dims = dims.to_vec();
+    if let Some(last) = dims.last_mut() {
+        *last /= dtype.block_elements();
+    }
+    dims.into()
+}
+
+/// Refuses a shape that PyTorch cannot have.
+pub(super) fn check(info: &TensorInfo) -> Result<(), ErrorKind> {
+    let packed = info.dtype.block_elements();
+    if info.shape.last().is_some_and(|last| !last.is_multiple_of(packed)) {
+        let instead = format!("in pytorch, rows of {} are multiples of {packed}", info.dtype);
+        return Err(cannot_store(info.to_string(), instead));
+    }
+    // PyTorch computes strides even for a tensor without elements.
+    let elements =
+        info.shape.iter().try_fold(1_i64, |elements, dim| elements.checked_mul(i64::try_from(*dim).ok()?.max(1)));
+    match elements {
+        Some(_) => Ok(()),
+        None => Err(cannot_store(info.to_string(), "PyTorch counts elements in 63 bits")),
+    }
+}
+
+/// Refuses a name that readers leave out.
+pub(crate) fn check_name(name: &str) -> Result<(), ErrorKind> {
+    if name.len() <= MAX_NAME {
+        return Ok(());
+    }
+    Err(cannot_store(format!("a name of {} bytes", name.len()), format!("pytorch stores names of up to {MAX_NAME}")))
+}
 
 /// A known function, class or constant.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! PyTorch checkpoints (`.pt`, `.pth`), read without PyTorch. Read only.
+//! PyTorch checkpoints (`.pt`, `.pth`, `.bin`), read and written without PyTorch.
 //!
 //! ```text
 //! zip archive: name/data.pkl | name/byteorder | name/data/0 … | name/version | name/.data/serialization_id
@@ -14,6 +14,17 @@
 //!
 //! `torch/serialization.py`, `torch/_utils.py` and `torch/_weights_only_unpickler.py` of PyTorch; `pickletools.py` of
 //! Python for protocols 0 to 5.
+//!
+//! # Writing
+//!
+//! A file is a dict of the tensors, in their order, for `torch.load(weights_only=True)` of PyTorch 2.3 and later, and
+//! with `mmap=True`. The dict is flat, as a `state_dict()` is: dots in names stay. Members are stored plain, with the
+//! elements at multiples of 64 bytes, and their sizes and checksums follow them, as PyTorch writes them. The folder in
+//! the archive is `archive`, whatever the name of the file.
+//!
+//! Only tensors are written: no metadata, no sparse tensors, no blobs, and no dtypes that PyTorch lacks. Dtypes newer
+//! than PyTorch's classes of storages, such as `u16` and `f8_e4m3fn`, and tensors of several dtypes with the same
+//! memory, are written with `_rebuild_tensor_v3`.
 //!
 //! Trainers save folders of many files, whose parts are archives of this form: see `dcp.rs` in this folder, and the
 //! guide's chapter [from a trainer to inference](crate::guide::trainers).
@@ -65,6 +76,9 @@
 //! repeated elements, as from `expand`, or with overlapping ones, as from `unfold`, is gathered piece by piece during
 //! reading.
 //!
+//! Tensors with the same memory are written with one storage, and so are those tied by their type. With
+//! [`Options::keep_dim_order`], a dim order is written as strides.
+//!
 //! Lazy conjugates and negatives (`x.conj()`, `x.conj().imag`) are computed as they are read, and cannot be borrowed.
 //!
 //! # Deviations
@@ -102,40 +116,47 @@
 //! # Streams
 //!
 //! The directory of an archive is at its end: a file from a reader is held in memory whole before the first value is
-//! made.
+//! made. A file is written to a stream in one pass.
 //!
 //! # Limits
 //!
 //! Tensors with shared storages can be larger together than the file; [`Limits::shared`] bounds the factor, and
 //! [`Limits::memory`] the bytes read. The first also bounds the memory for names and metadata of containers used
 //! several times in a pickle.
+//!
+//! Names to be written have up to 65,534 bytes, and tensors up to 2⁴⁸.
 
+mod archive;
 mod call;
 mod collect;
 pub(crate) mod dcp;
 mod de;
 mod header;
 mod json;
+mod opcode;
 mod pickle;
+mod ser;
 mod storages;
 mod strides;
 mod tree;
 mod value;
+pub(crate) mod write_dcp;
+mod write_pickle;
 
-use std::io::Read;
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::sync::{Arc, LazyLock};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::format::{self, Format, HasFormat, known, only_read};
+use crate::format::{self, Format, HasFormat, WritesFormat, known};
 use crate::limits::Limits;
 use crate::model::{FileMetadata, FormatSpec};
 use crate::storage::{ReadAt, Slice};
 use crate::tensor::Dtype;
-use crate::write::{Encode, WriteOptions};
+use crate::write::{Encode, LentEncode, WriteOptions};
 
-/// The dtypes that can be read.
+/// The supported dtypes.
 pub const DTYPES: &[Dtype] = &header::DTYPES;
 
 /// The format: what it can store, and how it is recognized.
@@ -145,16 +166,57 @@ pub static FORMAT: Format = Format::new(SPEC, || Box::new(de::Reader::default())
     .with_value_tree(de::value_tree)
     .with_detection(de::looks_like);
 
-const SPEC: FormatSpec = FormatSpec { embeds_names: false, ..known::PYTORCH.spec(DTYPES) };
+const SPEC: FormatSpec =
+    FormatSpec { embeds_names: false, check_name: header::check_name, ..known::PYTORCH.spec(DTYPES) };
 
-fn encode(_: &WriteOptions) -> Result<Arc<dyn Encode>> {
-    Err(only_read(FORMAT.name))
-}
-
-impl HasFormat for de::ReadOnly {
+impl HasFormat for ser::Encode {
     fn format() -> &'static Format {
         &FORMAT
     }
+}
+
+impl WritesFormat for ser::Encode {
+    fn lent(&self) -> &dyn LentEncode {
+        self
+    }
+}
+
+// Borrowed, so that the crates of users do not compile the drop code of options.
+fn defaults() -> &'static Options {
+    static DEFAULTS: LazyLock<Options> = LazyLock::new(Options::new);
+    &DEFAULTS
+}
+
+fn encode(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.only_alignment(&FORMAT, 64)?.only_metadata(&FORMAT)?;
+    Ok(Options::new().keep_dim_order(options.keep_dim_order).shared_encode())
+}
+
+/// Returns a writing half for the tensors of a folder, in which each has its own bytes.
+pub(crate) fn encode_copies(options: &WriteOptions) -> Result<Arc<dyn Encode>> {
+    options.only_alignment(&FORMAT, 64)?.only_metadata(&FORMAT)?;
+    Ok(Arc::new(ser::Encode { stores_copies: true, ..ser::Encode::default() }))
+}
+
+/// Serializes a value into a checkpoint in memory, as [`Options::to_vec`] does.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use tensorfile::{TensorView, pytorch};
+///
+/// let bias = TensorView::from_slice(&[1.0_f32, 2.0], [2])?;
+/// let file = pytorch::to_vec(&BTreeMap::from([("fc.bias", bias)]))?;
+/// let tensors: BTreeMap<String, TensorView> = pytorch::from_slice(&file)?;
+/// assert_eq!(*tensors["fc.bias"].shape(), [2]);
+/// # Ok::<(), tensorfile::Error>(())
+/// ```
+pub fn to_vec<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>> {
+    defaults().to_vec(value)
+}
+
+/// Serializes a value to a writer as a checkpoint, as [`Options::to_writer`] does.
+pub fn to_writer<T: Serialize + ?Sized>(writer: impl Write, value: &T) -> Result<()> {
+    defaults().to_writer(writer, value)
 }
 
 /// Deserializes a value from a checkpoint in memory, as [`Options::from_slice`] does.
@@ -182,12 +244,12 @@ impl HasFormat for de::ReadOnly {
 ///   another kind.
 /// - [`ErrorKind::Limit`](crate::ErrorKind::Limit): shared tensors or containers exceed the default [`Limits`].
 pub fn from_slice<'de, T: Deserialize<'de>>(file: &'de [u8]) -> Result<T> {
-    Options::new().from_slice(file)
+    defaults().from_slice(file)
 }
 
 /// Deserializes a value from a reader of a checkpoint, as [`Options::from_reader`] does.
 pub fn from_reader<T: for<'de> Deserialize<'de>>(reader: impl Read) -> Result<T> {
-    Options::new().from_reader(reader)
+    defaults().from_reader(reader)
 }
 
 /// Reads the metadata of a checkpoint in memory: everything but its tensors, as text.
@@ -202,7 +264,7 @@ pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
     inner(&mut Slice::new(file))
 }
 
-/// Options for reading checkpoints.
+/// Options for reading and writing checkpoints.
 ///
 /// ```
 /// use tensorfile::{ErrorKind, Limits, TensorMap, pytorch};
@@ -211,4 +273,25 @@ pub fn metadata(file: &[u8]) -> Result<FileMetadata> {
 /// let error = options.from_slice::<TensorMap>(b"GIF89a").unwrap_err();
 /// assert!(matches!(error.kind(), ErrorKind::NotTensors { .. }));
 /// ```
-pub type Options = format::Options<de::ReadOnly>;
+pub type Options = format::Options<ser::Encode>;
+
+impl Options {
+    /// Writes tensors in the order of their memory instead of row-major order, such as `channels_last`.
+    ///
+    /// ```
+    /// use std::collections::BTreeMap;
+    /// use ndarray::{Array2, ShapeBuilder};
+    /// use tensorfile::{Arrays, pytorch};
+    ///
+    /// let columns = Arrays(BTreeMap::from([("a", Array2::<f32>::zeros((2, 3).f()))]));
+    /// let file = pytorch::Options::new().keep_dim_order(true).to_vec(&columns)?;
+    /// let Arrays(read): Arrays<BTreeMap<String, Array2<f32>>> = pytorch::from_slice(&file)?;
+    /// assert_eq!(read["a"].strides(), [1, 2]);
+    /// # Ok::<(), tensorfile::Error>(())
+    /// ```
+    #[must_use]
+    pub fn keep_dim_order(mut self, keep: bool) -> Self {
+        self.encode.keep_dim_order = keep;
+        self
+    }
+}

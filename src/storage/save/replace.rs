@@ -43,7 +43,7 @@ pub(crate) enum Durability {
 }
 
 impl Durability {
-    pub(super) fn flush(self, file: &File) -> io::Result<()> {
+    pub(crate) fn flush(self, file: &File) -> io::Result<()> {
         match self {
             Self::Flushed => file.sync_all(),
             Self::Cached => Ok(()),
@@ -51,7 +51,7 @@ impl Durability {
     }
 
     /// Flushes the name of a file.
-    pub(super) fn flush_folder(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn flush_folder(self, path: &Path) -> io::Result<()> {
         match self {
             Self::Flushed => sync_folder(path),
             Self::Cached => Ok(()),

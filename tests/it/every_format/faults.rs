@@ -155,7 +155,7 @@ fn a_file_that_shrinks_to_any_length_is_an_error_when_it_is_read_at_positions() 
     for format in FORMATS {
         let positioned = OpenOptions::new().format(format).backend(Backend::Positioned);
         for (map, bytes) in [samples(format), packed_samples(format)].concat() {
-            let whole = (!format.read_only).then(|| format.to_vec(&map, &options()).unwrap());
+            let whole = format.to_vec(&map, &options()).unwrap();
             for len in 0..bytes.len() as u64 {
                 std::fs::write(&path, &bytes).unwrap();
                 let file = positioned.open(&path).unwrap();
@@ -171,7 +171,7 @@ fn a_file_that_shrinks_to_any_length_is_an_error_when_it_is_read_at_positions() 
                     }
                 }
                 if let Ok(written) = format.to_vec(&file, &options()) {
-                    assert!(len >= end && Some(written) == whole, "{what}");
+                    assert!(len >= end && written == whole, "{what}");
                 }
             }
         }

@@ -63,7 +63,16 @@ fn check(format: &Format, map: &TensorMap, what: &str) {
         tensorfile::TensorView::new(tensor.info().clone(), tensor.as_bytes()).unwrap();
     }
     match format.to_vec(map, &WriteOptions::new().embed_names(true).keep_dim_order(true)) {
-        Ok(file) => assert_eq!(format.from_slice(&file).unwrap(), in_written_order(format, map), "{what}"),
+        Ok(file) => {
+            let (read, written) = (format.from_slice(&file).unwrap(), in_written_order(format, map));
+            #[cfg(feature = "pytorch")]
+            if format.name == "pytorch" {
+                // A dim of length 1 may have any stride, and so no place in the order.
+                use crate::formats::pytorch::all_row_major;
+                return assert_eq!(all_row_major(&read), all_row_major(&written), "{what}");
+            }
+            assert_eq!(read, written, "{what}");
+        }
         // Readers take more than writers may write, such as rank 10 of ten.
         Err(error) => assert_eq!(error.category(), Category::Call, "{what}: {error}"),
     }

@@ -53,11 +53,8 @@ pub fn file_of(format: &Format, map: &TensorMap) -> Vec<u8> {
     file.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Small files that show every feature of a format: their values and their bytes. A read-only format has none.
+/// Small files that show every feature of a format: their values and their bytes.
 pub fn samples(format: &Format) -> Vec<(TensorMap, Vec<u8>)> {
-    if format.read_only {
-        return Vec::new();
-    }
     let (first, last) = (format.dtypes[0], format.dtypes[format.dtypes.len() - 1]);
     let mut maps = vec![
         TensorMap::new(),

@@ -108,10 +108,9 @@ fn formats_with_an_index_at_the_end_are_refused_at_once() {
         let file = files(format).remove(0);
         let mut stream = Counted { file: &file, read: 0 };
         let error = OpenOptions::new().read_index(&mut stream).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            format!("{}: {NOT_IN_ORDER}; all of it has to be in memory or in a file", format.name)
-        );
+        // What tells the archives of PyTorch is at their end.
+        let name = if format.name == "pytorch" { "npz" } else { format.name };
+        assert_eq!(error.to_string(), format!("{name}: {NOT_IN_ORDER}; all of it has to be in memory or in a file"));
         assert!(stream.read < 16 << 10, "{}: {} bytes were read", format.name, stream.read);
     }
 }

@@ -22,6 +22,8 @@ mod others;
 mod ptd;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
+#[cfg(feature = "pytorch")]
+mod pytorch_writing;
 #[cfg(feature = "safetensors")]
 mod safetensors;
 mod ten;

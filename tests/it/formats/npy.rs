@@ -280,7 +280,11 @@ fn refuses_unsupported_tensors() {
          `view::CastView` casts",
     );
     let blob = Tensor::new(TensorInfo::blob(1), &[1]).unwrap();
-    messages.compare("a blob", npy::to_vec(&blob), "npy: tensor `0`: cannot store a blob; npy stores tensors");
+    messages.compare(
+        "a blob",
+        npy::to_vec(&blob),
+        "npy: tensor `0`: cannot store a blob; npy stores tensors; npz and ptd store blobs",
+    );
     let info =
         TensorInfo { layout: Layout::from_dim_order(&[0, 2, 1]).unwrap(), ..TensorInfo::new(Dtype::U8, [1, 2, 3]) };
     let turned = Tensor::new(info, &[0; 6]).unwrap();

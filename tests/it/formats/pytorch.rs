@@ -8,8 +8,8 @@ use tensorfile::file::Backend;
 use tensorfile::model::{TensorData, ValueNode};
 use tensorfile::report::WarningKind;
 use tensorfile::{
-    Category, Dtype, Element, ErrorKind, FORMATS, File, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo,
-    TensorMap, WriteOptions, pytorch,
+    Category, Dtype, Element, ErrorKind, File, Layout, Limits, OpenOptions, Tensor, TensorFile, TensorInfo, TensorMap,
+    WriteOptions, pytorch,
 };
 
 use crate::support::memory::peak;
@@ -62,7 +62,7 @@ pub fn row_major(tensor: &Tensor) -> Tensor {
     Tensor::new(info, &bytes).unwrap()
 }
 
-fn all_row_major(map: &TensorMap) -> TensorMap {
+pub fn all_row_major(map: &TensorMap) -> TensorMap {
     map.iter().map(|(name, tensor)| (name, row_major(tensor))).collect()
 }
 
@@ -803,23 +803,6 @@ fn files_are_recognized_by_their_contents() {
     assert!(error.contains(expected), "{error}");
     let empty = b"PK\x05\x06".iter().copied().chain([0; 18]).collect::<Vec<u8>>();
     assert!(open("empty.pt", &empty).is_err() || open("empty.pt", &empty).unwrap() == "npz");
-}
-
-#[test]
-fn files_cannot_be_written() {
-    let map = &expected()[0].1;
-    let message = "cannot write pytorch; its files are only read; save as safetensors, ptd or another format";
-    let folder = tempfile::tempdir().unwrap();
-    for error in [
-        pytorch::FORMAT.to_vec(map, &WriteOptions::new()).unwrap_err(),
-        tensorfile::save(folder.path().join("model.pt"), map).unwrap_err(),
-    ] {
-        assert_eq!((error.category(), error.to_string().trim_start_matches("pytorch: ")), (Category::Call, message));
-    }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-    let report = tensorfile::view::SaveReport::new(map, &pytorch::FORMAT).unwrap();
-    assert_eq!(report.problems(), [message]);
-    assert_eq!(FORMATS.iter().filter(|format| format.read_only).count(), 1);
 }
 
 #[cfg(feature = "ptd")]

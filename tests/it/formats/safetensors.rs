@@ -634,12 +634,12 @@ fn refuses_unsupported_tensors() {
         (
             "a blob",
             safetensors::to_vec(&Blob(b"x".to_vec())),
-            "tensor `0`: cannot store a blob; safetensors stores tensors",
+            "tensor `0`: cannot store a blob; safetensors stores tensors; npz and ptd store blobs",
         ),
         (
             "sparse",
             safetensors::to_vec(&CooTensor::new([2], vec![1], vec![1_u8]).unwrap()),
-            "tensor `0`: cannot store a sparse tensor; safetensors stores dense tensors",
+            "tensor `0`: cannot store a sparse tensor; safetensors stores dense tensors; btf stores sparse ones",
         ),
         (
             "dims that the crate cannot multiply",

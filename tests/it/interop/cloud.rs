@@ -124,7 +124,7 @@ fn files_are_saved_to_and_loaded_from_azure() {
 fn saves_and_loads() {
     let store = env::var("STORE").unwrap();
     let (map, small) = (map(), TensorMap::from_iter([("a", ndarray::array![1_i32, 2, 3])]));
-    for format in tensorfile::FORMATS.iter().filter(|format| !format.read_only && format.name != "npy") {
+    for format in tensorfile::FORMATS.iter().filter(|format| format.name != "npy") {
         let url = format!("{store}/small/a.{}", format.extensions[0]);
         SaveOptions::new().save(&url, &small).unwrap();
         let file = File::open(&url).unwrap();

@@ -184,8 +184,9 @@ fn a_map_does_not_take_a_stream() {
 
 #[test]
 fn large_transposes_are_read_in_blocks() {
+    type Order = fn([usize; 3]) -> [usize; 3];
     // All of a move is held; its elements are among others; between its rows are gaps; two dims change places around a third.
-    let cases: [(&str, [usize; 3], fn([usize; 3]) -> [usize; 3]); 4] = [
+    let cases: [(&str, [usize; 3], Order); 4] = [
         ("let p = 1\na [x (p y)] = b [(y p) x]", [700, 1, 900], |[x, p, y]| [y, p, x]),
         ("let p = 3\na [x (y p)] = b [p (y x)]", [300, 400, 3], |[x, y, p]| [p, y, x]),
         ("let p = 3\na [x (p y)] = b [p (y x)]", [150, 3, 3000], |[x, p, y]| [p, y, x]),

@@ -69,6 +69,8 @@ fn roads<T: Serialize + DeserializeOwned>(value: &T) -> Vec<Road<T>> {
         road!(safetensors, tensorfile::safetensors::Options::new(), true),
         #[cfg(feature = "npz")]
         road!(npz, tensorfile::npz::Options::new(), true),
+        #[cfg(feature = "pytorch")]
+        road!(pytorch, tensorfile::pytorch::Options::new(), true),
         #[cfg(feature = "gguf")]
         road!(gguf, tensorfile::gguf::Options::new(), true),
     ]

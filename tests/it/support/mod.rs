@@ -90,7 +90,7 @@ pub fn format(name: &str) -> &'static Format {
 
 /// Formats that can be written.
 pub fn written_formats() -> impl Iterator<Item = &'static Format> {
-    FORMATS.iter().copied().filter(|format| !format.read_only)
+    FORMATS.iter().copied()
 }
 
 /// Formats that can hold several tensors, and can be written.

@@ -680,7 +680,7 @@ fn segments_hold_groups() {
 fn refuses_unsupported_tensors() {
     let mut messages = Messages::default();
     let sparse = CooTensor::<f32>::new([2], vec![1], vec![1.0]).unwrap();
-    let expected = "ptd: tensor `0`: cannot store a sparse tensor; ptd stores dense tensors";
+    let expected = "ptd: tensor `0`: cannot store a sparse tensor; ptd stores dense tensors; btf stores sparse ones";
     messages.compare("sparse", ptd::to_vec(&sparse), expected);
     let rank = TensorInfo::new(Dtype::U8, vec![1; 256]);
     let rank = Tensor::new(rank, &[1]).unwrap();
