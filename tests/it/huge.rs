@@ -145,12 +145,14 @@ impl tensorfile::file::ReadRanges for MadeOfBlocks {
 }
 
 /// Counts bytes, and keeps the last two.
+#[cfg(feature = "safetensors")]
 #[derive(Default)]
 struct CountingSink {
     bytes: u64,
     last: [u8; 2],
 }
 
+#[cfg(feature = "safetensors")]
 impl std::io::Write for CountingSink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.bytes += bytes.len() as u64;

@@ -90,7 +90,7 @@ impl<'w> FileWriter<'w> for CheckpointWriter<'w> {
         self.begin()?;
         let mut member = start_storage(&mut self.zip, index)?;
         let mut contents = CrcWriter::new(&mut member);
-        data.write_to(&mut contents)?;
+        data.copy_to(&mut contents)?;
         let contents = contents.finish();
         member.finish(contents).map(drop).map_err(zip_write_error)
     }

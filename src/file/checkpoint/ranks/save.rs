@@ -253,7 +253,7 @@ impl<'w> FileWriter<'w> for RankWriter<'_, '_, '_> {
         let chunks = (0..division.count).map(|number| OpenChunk::new(self.plan, division, info, number)).collect();
         let mut splitter = Splitter { chunks, current: 0, left: 0, files: self.files };
         splitter.begin_run();
-        data.write_to(&mut splitter)?;
+        data.copy_to(&mut splitter)?;
         splitter.finish()
     }
 

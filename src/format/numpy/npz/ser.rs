@@ -179,6 +179,6 @@ fn array_header(info: &TensorInfo) -> Vec<u8> {
 fn fill(out: &mut dyn Write, info: &TensorInfo, data: &dyn TensorData) -> Result<DataDescriptorOutput> {
     let mut contents = CrcWriter::new(out);
     contents.write_all(&array_header(info))?;
-    data.write_to(&mut contents)?;
+    data.copy_to(&mut contents)?;
     Ok(contents.finish())
 }
