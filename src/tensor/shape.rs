@@ -98,7 +98,7 @@ impl Shape {
     }
 
     /// Returns the strides, in elements, of a dense tensor with its dims in the given order, outermost first.
-    pub(super) fn strides_in(&self, order: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
+    pub(crate) fn strides_in(&self, order: impl DoubleEndedIterator<Item = usize>) -> Vec<usize> {
         let mut strides = vec![0; self.rank()];
         let mut stride = usize::from(!self.contains(&0));
         for dim in order.rev() {

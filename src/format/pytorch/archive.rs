@@ -8,7 +8,7 @@ use rawzip::{DataDescriptorOutput, ZipArchiveWriter, ZipEntryWriter};
 use super::header::{self, PADDING, Tag};
 use super::write_pickle::PickleWriter;
 use crate::error::Result;
-use crate::tensor::{Layout, Shape, TensorInfo};
+use crate::tensor::{Layout, Shape, TensorInfo, sorted};
 use crate::write::zip::zip_write_error;
 
 /// Writes the members before the storages.
@@ -78,9 +78,22 @@ pub(super) fn put_tensor(pickle: &mut PickleWriter, info: &TensorInfo, tag: &Tag
 /// Returns the distance between neighbours in each dim, in elements. Those of a tensor without elements are as in
 /// PyTorch, which counts an empty dim as one of length 1.
 fn strides(info: &TensorInfo, shape: &Shape) -> Vec<usize> {
-    let shape: Shape = shape.iter().map(|dim| (*dim).max(1)).collect();
-    match &info.layout {
-        Layout::DimOrder(order) => order.strides(&shape),
-        _ => shape.row_major_strides(),
+    let row_major = shape.iter().map(|dim| (*dim).max(1)).collect::<Shape>().row_major_strides();
+    let Layout::DimOrder(order) = &info.layout else { return row_major };
+    let is_row_major = |strides: &[usize]| {
+        shape.iter().zip(strides).zip(&row_major).all(|((dim, own), stride)| *dim == 1 || own == stride)
+    };
+    let mut order: Vec<usize> = order.as_slice().iter().map(|dim| usize::from(*dim)).collect();
+    loop {
+        let strides = shape.strides_in(order.iter().copied());
+        if shape.contains(&0) || is_row_major(&strides) {
+            return row_major;
+        }
+        // A dim of one element may have any stride. With these, what is read is written with the same.
+        let read = sorted::positions(order.len(), &mut |one, other| strides[other].cmp(&strides[one]));
+        if read == order {
+            return strides;
+        }
+        order = read;
     }
 }
