@@ -6,6 +6,7 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Crc;
+use hashbrown::HashSet;
 
 use super::plan::{Division, RankPlan};
 use crate::error::Result;
@@ -121,10 +122,8 @@ fn check_left(folder: &Path, plan: &RankPlan) -> Result<()> {
     if names.iter().all(|name| name != unfinished) {
         return refuse(first, "");
     }
-    let is_own = |name: &&PathBuf| {
-        let mut ranks = 0..plan.file_bytes.len();
-        **name == *unfinished || ranks.any(|rank| **name == *rank_file(rank))
-    };
+    let own: HashSet<PathBuf> = (0..plan.file_bytes.len()).map(|rank| rank_file(rank).into()).collect();
+    let is_own = |name: &&PathBuf| **name == *unfinished || own.contains(*name);
     if let Some(other) = names.iter().find(|name| !is_own(name)) {
         return refuse(other, "");
     }
