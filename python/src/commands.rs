@@ -22,7 +22,7 @@ use crate::callbacks::{Callback, in_thread, waits};
 use crate::errors::{shard_exception, to_exception};
 use crate::file::open_path;
 use crate::maps::map_of;
-use crate::save::{DCP, cast_floats, file_format, float_named, in_format};
+use crate::save::{cast_floats, file_format, float_named, in_format, is_folder};
 
 /// Run the program with arguments, the first of which is its name, and return the exit code.
 #[pyfunction]
@@ -84,7 +84,7 @@ pub fn convert(
         return job.run(py, source, target, max_shard_bytes);
     }
     let saving = in_format(SaveOptions::new(), format, ranks)?;
-    let is_folder = format == Some(DCP);
+    let is_folder = format.is_some_and(is_folder);
     let format = format.and_then(file_format);
     let floats = dtype.map(float_named).transpose()?;
     let map = map.map(map_of).transpose()?;

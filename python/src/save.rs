@@ -61,19 +61,30 @@ pub fn save(
     saved.map_err(|error| callback.to_exception(error, (!to_writer).then_some(&*path_name)))
 }
 
-/// The name of the format of folders with a file for each process of a trainer.
-pub const DCP: &str = "dcp";
+/// The names of the formats of folders with a file for each process of a trainer, and of their files.
+const FOLDERS: [(&str, &str); 2] = [("dcp", "pytorch"), ("hf-sharded", "safetensors")];
+
+/// Returns whether a format is one of folders with a file for each process of a trainer.
+pub fn is_folder(name: &str) -> bool {
+    FOLDERS.iter().any(|(folder, _)| *folder == name)
+}
 
 /// Returns the format of a file, or of the files in a folder.
 pub fn file_format(name: &str) -> Option<&'static Format> {
-    if name == DCP { Format::named("pytorch") } else { Format::named(name) }
+    let of_folder = FOLDERS.iter().find(|(folder, _)| *folder == name);
+    Format::named(of_folder.map_or(name, |(_, format)| format))
 }
 
 /// Sets the format of a file by its name, or that a folder is saved for a number of ranks.
 pub fn in_format(options: SaveOptions, format: Option<&str>, ranks: Option<usize>) -> PyResult<SaveOptions> {
     match (format, ranks) {
-        (Some(DCP), ranks) => Ok(options.ranks(ranks.unwrap_or(1))),
-        (_, Some(_)) => Err(PyValueError::new_err("`ranks` is for folders of trainers: format=\"dcp\"")),
+        (Some(name), ranks) if is_folder(name) => {
+            let format = file_format(name).expect("the formats of folders are there");
+            Ok(options.format(format).ranks(ranks.unwrap_or(1)))
+        }
+        (_, Some(_)) => {
+            Err(PyValueError::new_err("`ranks` is for folders of trainers: format=\"dcp\" or \"hf-sharded\""))
+        }
         (Some(name), None) => Ok(options.format(format_named(name)?)),
         (None, None) => Ok(options),
     }

@@ -202,7 +202,8 @@ def convert(
     - `filter`: globs for the old names; `!GLOB` excludes.
     - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
     - `ranks`: with `format="dcp"`, the number of processes of a trainer. The target is a new folder with a file for each, as
-      `torch.distributed.checkpoint` saves it; numbers and strings of such a folder are kept.
+      `torch.distributed.checkpoint` saves it; numbers and strings of such a folder are kept. With `format="hf-sharded"`, the files are
+      safetensors, as its `HuggingFaceStorageWriter` saves them.
     - `lossy`: drop metadata, blobs and tensors of unknown dtypes if the format cannot store them. By default they are an
       error. Also take a `dtype` that casts nothing.
     - `dequantize`: decode quantized weights to f32, or to the `dtype`. By default, codes and scales are copied as they are.

@@ -43,7 +43,8 @@ def save(
     - `metadata`: a dict of strings, for formats with metadata. `{}` is stored if the format can tell it from none.
     - `max_shard_bytes`: the most bytes of a file. If there are more, several files and an index are written.
     - `ranks`: with `format="dcp"`, the number of processes of a trainer. The path is of a new folder with a file for each, as
-      `torch.distributed.checkpoint` saves it.
+      `torch.distributed.checkpoint` saves it. With `format="hf-sharded"`, the files are
+      safetensors, as its `HuggingFaceStorageWriter` saves them.
     - `dtype`: cast all floats to this dtype, such as `"bf16"`.
     - `durable`: wait until the file is on disk. `False` is faster, but you can lose the file if the power fails soon after.
       If only the process is killed, you still have the old file or the new one.

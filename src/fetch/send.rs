@@ -63,6 +63,13 @@ impl Entry<'_> {
         self.write_ranges(storage, FileStorage::copy_to, out)
     }
 
+    /// Returns the place of some bytes of the payload, if they are in the file as they are.
+    pub(crate) fn stored_range(&self, wanted: &Range<u64>) -> Option<Range<u64>> {
+        let is_stored = self.codec().is_none() && !self.has_bools() && !self.has_checksum();
+        let is_stored = is_stored && !matches!(self.info().layout, Layout::Coo { .. });
+        is_stored.then(|| self.start() + wanted.start..self.start() + wanted.end)
+    }
+
     fn write_ranges(&self, storage: &FileStorage, write: WriteRange, out: &mut dyn io::Write) -> io::Result<()> {
         if let Some(codec) = self.codec() {
             let mut file = LoadWindow::with_payload(storage, self);

@@ -57,7 +57,7 @@ pub use folder::FolderFiles;
 pub use load::{load, load_tensor};
 pub use open::{Backend, OpenOptions};
 #[cfg(feature = "pytorch")]
-pub use rank_folder::RankFolder;
+pub use rank_folder::{RankFolder, finish_ranks};
 pub use read_plan::{PlanPiece, ReadPlan, ReadPlanBuilder, Slabs};
 pub use save::{SaveOptions, SavePlan, save};
 pub use stores::{ListedObject, list_objects, remove_object};

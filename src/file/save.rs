@@ -9,7 +9,7 @@ use super::RankFolder;
 #[cfg(feature = "safetensors")]
 use super::checkpoint;
 #[cfg(feature = "pytorch")]
-use super::checkpoint::RankPlan;
+use super::checkpoint::{FolderKind, RankPlan};
 use crate::error::{ErrorKind, Result};
 #[cfg(feature = "pytorch")]
 use crate::format::pytorch;
@@ -332,6 +332,9 @@ impl SaveOptions {
     /// folder that are not tensors, such as the settings of an optimizer, are kept by
     /// [`WriteOptions::keep_metadata`].
     ///
+    /// With the [format](Self::format) safetensors, it is a folder as `HuggingFaceStorageWriter` saves it, without a pickle: the
+    /// file of a process is `shard-00001-model-00001-of-00001.safetensors`, and its metadata says where its chunks belong.
+    ///
     /// ```
     /// use tensorfile::{File, SaveOptions, TensorMap};
     ///
@@ -344,9 +347,9 @@ impl SaveOptions {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// The folder must be new or empty. `.metadata` gets its name last, so a folder that opens is complete. A failed
-    /// save removes what it made. A killed process leaves a folder without `.metadata`, which the next save of the same
-    /// tensors takes over.
+    /// The folder must be new or empty. `.metadata` gets its name last, or the files of safetensors get theirs, so a folder that
+    /// opens is complete. A failed save removes what it made. A killed process leaves a folder with `.metadata.tmp`, which the
+    /// next save of the same tensors takes over.
     #[cfg(feature = "pytorch")]
     #[must_use]
     pub fn ranks(mut self, ranks: impl Into<RankFolder>) -> Self {
@@ -424,7 +427,8 @@ impl SaveOptions {
         #[cfg(feature = "pytorch")]
         if let Some(ranks) = &self.ranks {
             refuse_url(path)?;
-            return self.plan_ranks(ranks, tensors).map_err(|error| error.in_format(pytorch::FORMAT.name));
+            let format = self.format.unwrap_or(&pytorch::FORMAT);
+            return self.plan_ranks(format, ranks, tensors).map_err(|error| error.in_format(format.name));
         }
         let format = self.format.map_or_else(|| by_extension(path), Ok)?;
         let mut plan = Plan::empty(self.encode_for(format, tensors)?);
@@ -443,17 +447,23 @@ impl SaveOptions {
 
 #[cfg(feature = "pytorch")]
 impl SaveOptions {
-    fn plan_ranks(&self, ranks: &RankFolder, tensors: &dyn Tensors) -> Result<PlannedFiles> {
+    fn plan_ranks(&self, format: &Format, ranks: &RankFolder, tensors: &dyn Tensors) -> Result<PlannedFiles> {
         let refuse = |what: String, instead: &str| -> Result<PlannedFiles> {
             Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into())
         };
-        if let Some(format) = self.format.filter(|format| format.name != pytorch::FORMAT.name) {
-            return refuse(format!("save {} for several ranks", format.name), "such a folder is one of PyTorch");
-        }
+        let Some(kind) = FolderKind::of(format) else {
+            let what = format!("save {} for several ranks", format.name);
+            return refuse(what, "such a folder is one of pytorch or safetensors");
+        };
         if self.max_shard_bytes.is_some() {
             return refuse("limit the size of shards".to_owned(), "the files of ranks have the size of their chunks");
         }
-        let mut all = Plan::empty(pytorch::encode_copies(&self.write)?);
+        let encode = match kind {
+            FolderKind::Dcp => pytorch::encode_copies(&self.write)?,
+            #[cfg(feature = "safetensors")]
+            FolderKind::Shards => self.encode_for(format, tensors)?,
+        };
+        let mut all = Plan::empty(encode);
         all.add_all(tensors)?;
         let mut saved = SavedValues::default();
         for SavedValues { paths, objects } in self.write.saved.iter().map(|saved| &**saved) {
@@ -461,7 +471,7 @@ impl SaveOptions {
             saved.objects.extend(objects.clone());
         }
         all.iter().for_each(|tensor| _ = saved.objects.shift_remove(tensor.name));
-        RankPlan::new(all, ranks.clone(), saved).map(|plan| PlannedFiles::Ranks(Box::new(plan)))
+        RankPlan::new(kind, all, ranks.clone(), saved).map(|plan| PlannedFiles::Ranks(Box::new(plan)))
     }
 }
 
@@ -522,6 +532,17 @@ impl SavePlan {
             PlannedFiles::Shards(split) => split.len(),
             #[cfg(feature = "pytorch")]
             PlannedFiles::Ranks(plan) => plan.files(),
+        }
+    }
+
+    /// Returns the paths of the files that are written for [ranks](SaveOptions::ranks), as they are named until the folder is
+    /// complete. With a [job](super::RankFolder::job), these are the files of its ranks.
+    #[cfg(feature = "pytorch")]
+    #[must_use]
+    pub fn rank_files(&self) -> Vec<PathBuf> {
+        match &self.planned {
+            PlannedFiles::Ranks(plan) => plan.own_paths(&self.path),
+            _ => Vec::new(),
         }
     }
 

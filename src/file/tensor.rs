@@ -12,7 +12,7 @@ use ndarray::{Array, Dimension};
 use super::File;
 use crate::error::{Category, Error, ErrorKind, MEMORY, Result};
 use crate::fetch::{ReadPiece, TensorSlice, read_pieces};
-use crate::model::{FieldAttrs, FromTensors, LoadFrom, Meaning, Node, TensorData, node_of, put};
+use crate::model::{FieldAttrs, FromTensors, LoadFrom, Meaning, Node, TensorData, WithinRange, node_of, put};
 use crate::quant::Verdict;
 use crate::read::{Entry, Index, check_sum};
 use crate::storage::{FileReader, LentBytes};
@@ -633,6 +633,14 @@ impl TensorData for FileTensor<'_> {
 
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let copied = self.entry().copy_to(&self.file.storage, out);
+        copied.map_err(|error| self.locate_written(error))
+    }
+
+    fn copy_range_to(&self, range: Range<u64>, out: &mut dyn Write) -> io::Result<()> {
+        let Some(stored) = self.entry().stored_range(&range) else {
+            return self.copy_to(&mut WithinRange::new(out, range));
+        };
+        let copied = self.file.storage.copy_to(stored.start, stored.end - stored.start, out);
         copied.map_err(|error| self.locate_written(error))
     }
 

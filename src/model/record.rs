@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::io;
+use std::ops::Range;
 
 use super::MetadataValue;
 use crate::error::{Error, ErrorKind, Result};
@@ -63,6 +64,16 @@ pub trait TensorData {
         self.write_to(out)
     }
 
+    /// Writes the bytes in a range to `out`, as [`copy_to`](Self::copy_to) does. By default, all bytes are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_to`](Self::write_to).
+    #[doc(hidden)]
+    fn copy_range_to(&self, range: Range<u64>, out: &mut dyn io::Write) -> io::Result<()> {
+        self.copy_to(&mut WithinRange::new(out, range))
+    }
+
     /// Returns what the elements are, if the collection knows. Views that cast ask for it.
     ///
     /// # Errors
@@ -78,6 +89,34 @@ pub trait TensorData {
     /// Formats that store shared bytes once also compare the bytes, so equal numbers by chance do no harm.
     fn storage_id(&self) -> Option<u64> {
         self.as_bytes().map(|bytes| bytes.as_ptr().addr() as u64)
+    }
+}
+
+/// Passes on the bytes in a range of all that are written.
+pub(crate) struct WithinRange<'w> {
+    out: &'w mut dyn io::Write,
+    /// The number of bytes so far.
+    at: u64,
+    range: Range<u64>,
+}
+
+impl<'w> WithinRange<'w> {
+    pub(crate) fn new(out: &'w mut dyn io::Write, range: Range<u64>) -> Self {
+        Self { out, at: 0, range }
+    }
+}
+
+impl io::Write for WithinRange<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let within = |end: u64| usize::try_from(end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(bytes.len());
+        let (start, end) = (within(self.range.start), within(self.range.end));
+        write_all(self.out, &bytes[start..end.max(start)])?;
+        self.at += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 use std::fmt;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
@@ -121,6 +122,10 @@ impl TensorData for FileData<'_> {
 
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.locate(out, &|out| self.data.copy_to(out))
+    }
+
+    fn copy_range_to(&self, range: Range<u64>, out: &mut dyn Write) -> io::Result<()> {
+        self.locate(out, &|out| self.data.copy_range_to(range.clone(), out))
     }
 
     fn meaning(&self) -> Result<Meaning> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::iter::Peekable;
+use std::ops::Range;
 use std::sync::Arc;
 use std::vec::IntoIter;
 
@@ -216,6 +217,10 @@ impl TensorData for JoinedData<'_> {
 
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         self.data.copy_to(out)
+    }
+
+    fn copy_range_to(&self, range: Range<u64>, out: &mut dyn Write) -> io::Result<()> {
+        self.data.copy_range_to(range, out)
     }
 
     fn meaning(&self) -> Result<Meaning> {

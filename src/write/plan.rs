@@ -81,6 +81,11 @@ impl Plan {
         self.layout.end_offset + self.layout.end.len() as u64
     }
 
+    #[cfg(all(feature = "pytorch", feature = "safetensors"))]
+    pub(crate) fn layout(&self) -> &FileLayout {
+        &self.layout
+    }
+
     pub(crate) fn encode(&self) -> &dyn Encode {
         &*self.encode
     }

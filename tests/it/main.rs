@@ -56,6 +56,8 @@ mod progress;
 #[cfg(all(feature = "gguf", feature = "safetensors"))]
 mod quant;
 mod ranges;
+#[cfg(feature = "pytorch")]
+mod rank_folders;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 mod readme;
 #[cfg(all(

@@ -189,11 +189,13 @@ pub fn written_format_names() -> PossibleValuesParser {
 
 /// Returns a parser for the names of formats of files, and of folders.
 pub fn written_kind_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name).chain([DCP]))
+    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name).chain([DCP, HF_SHARDED]))
 }
 
-/// The format of folders with a file for each process of a trainer.
+/// The formats of folders with a file for each process of a trainer: of `torch.distributed.checkpoint`, and as its
+/// `HuggingFaceStorageWriter` writes them.
 pub const DCP: &str = "dcp";
+pub const HF_SHARDED: &str = "hf-sharded";
 
 /// The format of WebDataset shards.
 const SHARD: &str = TAR.spec().name;

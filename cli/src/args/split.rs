@@ -58,6 +58,11 @@ impl SplitArgs {
         self.split.is_some()
     }
 
+    /// Returns the number of the split, and of all splits.
+    pub fn numbers(self) -> Option<(usize, usize)> {
+        self.split.map(|SplitNumber { number, of }| (number, of))
+    }
+
     /// Returns whether the file is a plan.
     pub fn is_planned(self) -> bool {
         self.plan

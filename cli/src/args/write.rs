@@ -147,8 +147,8 @@ pub struct Target {
     pub no_replace: bool,
     /// A file at the path stays if shards are written. It has the same tensors.
     pub keeps_single: bool,
-    /// The path is of a folder, with a file for each process of a trainer.
-    pub ranks: Option<RankFolder>,
+    /// The path is of a folder, with a file for each process of a trainer. The name is that of its kind.
+    pub ranks: Option<(RankFolder, &'static str)>,
 }
 
 impl Target {
@@ -180,19 +180,20 @@ impl Target {
         Ok(Self { path: path.to_owned(), format, max_shard: None, no_replace: false, keeps_single: false, ranks: None })
     }
 
-    /// Returns a folder with a file for each process of a trainer.
-    pub fn folder(path: &Path, ranks: RankFolder) -> Outcome<Self> {
+    /// Returns a folder of a kind, with a file for each process of a trainer.
+    pub fn folder(path: &Path, ranks: RankFolder, kind: &'static str) -> Outcome<Self> {
         refuse_url(path)?;
         if is_stdout(path) || is_stream(path) {
-            return Err(Failure::usage(format_args!("--to {DCP} writes a folder, not a stream")));
+            return Err(Failure::usage(format_args!("--to {kind} writes a folder, not a stream")));
         }
-        let format = Format::named("pytorch").expect("the program has all formats");
-        Ok(Self { ranks: Some(ranks), ..Self::new(path, Some(format))? })
+        let format = if kind == DCP { "pytorch" } else { "safetensors" };
+        let format = Format::named(format).expect("the program has all formats");
+        Ok(Self { ranks: Some((ranks, kind)), ..Self::new(path, Some(format))? })
     }
 
     /// Returns the name of the format, as in `--to`.
     pub fn format_name(&self) -> &'static str {
-        if self.ranks.is_some() { DCP } else { self.format.name }
+        self.ranks.as_ref().map_or(self.format.name, |(_, kind)| kind)
     }
 
     /// Splits the file into shards of at most `max_shard` bytes.

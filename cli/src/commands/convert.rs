@@ -6,7 +6,7 @@ use tensorfile::file::{FileTensor, shown_url};
 use tensorfile::report::WarningKind;
 use tensorfile::view::TensorCast;
 use tensorfile::{ErrorKind, File, Format, LayoutMap, Tensors};
-use tensorfile_datasets::splits::PartWriter;
+use tensorfile_datasets::splits::{PartWriter, RankPart};
 use tensorfile_datasets::{ShardWriter, pack, unpack};
 
 use crate::args::{
@@ -40,6 +40,9 @@ use crate::receipt::{self, FileDigests, Proof};
 /// 'train-{000..123}.tar', or with --plan a plan; OUT is a folder, which may be in a store, such as s3://bucket/folder.
 /// The process converts its share to one file, `part-0000K-of-0000N`, and prints a line about it for `splits --commit`.
 /// Long files are divided too. Samples stay samples, unless you pass --to.
+///
+/// With --to dcp or hf-sharded, OUT is a new folder with a file for each process of a trainer, and --split K/N writes the
+/// files of some of them. The folder can be opened when `splits --commit` has completed it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Convert {
@@ -97,6 +100,7 @@ Examples:
   tensorfile convert Qwen3-30B-A3B fused.safetensors --map qwen3-moe --max-shard-size 5GB --prove
   tensorfile convert model.safetensors model.pt
   tensorfile convert model.safetensors run/step-0 --to dcp --ranks 8
+  tensorfile convert run/step-1000 run/hf --to hf-sharded --ranks 64 --split 3/8 > lines/3
   tensorfile convert model.ptd - --to ten | ssh host 'cat > model.ten'
   tensorfile convert folder 'train-{000000..}.tar' --max-shard-size 1GB --wids train.json
   tensorfile convert train-000000.tar folder
@@ -108,8 +112,12 @@ impl Convert {
         let map = self.mapping.apply(self.write.lossy)?;
         self.check_map_options()?;
         out.expect_json(self.write.json);
-        if self.split.is_given() {
+        let folder = self.ranks.folder(self.to.as_deref(), self.split)?;
+        if self.split.is_given() && folder.is_none() {
             return self.write_part(out);
+        }
+        if self.split.is_planned() {
+            return Err(Failure::usage("--plan is for files that are shared, not for the ranks of a folder"));
         }
         let shards = Shards::of(self);
         if self.wids.is_some() && !matches!(shards, Some(Shards::Pack)) {
@@ -119,8 +127,8 @@ impl Convert {
             return shards.run(self);
         }
         let format = self.to.as_deref().and_then(Format::named);
-        let target = match self.ranks.ranks(self.to.as_deref())? {
-            Some(ranks) => Target::folder(&self.output, ranks)?,
+        let target = match folder {
+            Some((ranks, kind)) => Target::folder(&self.output, ranks, kind)?,
             None => Target::new(&self.output, format)?,
         };
         let target = target.in_shards(self.max_shard_size).guard(self.no_clobber)?;
@@ -158,7 +166,17 @@ impl Convert {
         if self.cast.is_given() {
             self.cast.check_uncast(&cast.casts(), &export.list()?, self.write.lossy)?;
         }
-        let (is_sharded, written) = (export.files() > 1, export.written_path());
+        let (is_sharded, written, files) = (export.files() > 1, export.written_path(), export.job_files());
+        if let Some((job, of)) = self.split.numbers() {
+            self.check_job()?;
+            Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
+            if !self.write.dry_run {
+                let part = RankPart::of(job, of, &files).map_err(|error| Failure::from_shards(&self.output, &error))?;
+                writeln!(out, "{}", serde_json::to_string(&part).expect("names and numbers are JSON"))?;
+                self.cast.report(&cast.casts());
+            }
+            return Ok(Verdict::Pass);
+        }
         Export::run_all(&[export], &self.write, &|| cast.casts(), out)?;
         let proved = match map {
             Some(map) => self.end_map(&map, &file, &written, &cast.casts(), out)?,
@@ -173,6 +191,16 @@ impl Convert {
             self.cast.report(&cast.casts());
         }
         Ok(proved)
+    }
+
+    /// Refuses options that need the whole folder, or that print to standard output.
+    fn check_job(&self) -> Outcome<()> {
+        if self.prove || self.receipt.is_some() || self.write.json {
+            return Err(Failure::usage(
+                "--split takes no --prove, --receipt or --json: a process writes a part of the folder",
+            ));
+        }
+        Ok(())
     }
 
     /// Refuses options that contradict `--prove` and `--receipt`.

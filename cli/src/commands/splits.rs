@@ -1,7 +1,12 @@
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use tensorfile_datasets::splits::{Extent, Part, Piece, Planner, Split, commit, commit_by_length, files};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, de::DeserializeOwned};
+use tensorfile_datasets::splits::{
+    Extent, Part, Piece, Planner, RankPart, Split, commit, commit_by_length, commit_ranks, files,
+};
 
 use crate::args::{display_name, parse_bytes, planning_failed, read_lines};
 use crate::exit::{Failure, Outcome, Verdict};
@@ -20,7 +25,8 @@ use crate::output::{Stdout, escape};
 ///
 /// `convert --split` writes the file `part-0000K-of-0000N` and prints a line about it. Give these lines, in any order,
 /// to `splits --commit`. It reads all parts, and writes an index if every split is there once, with the length and the
-/// digest of its line. With --by-length, it compares only the lengths.
+/// digest of its line. With --by-length, it compares only the lengths. The lines of `convert --to dcp --split` are given to
+/// it in the same way, and complete the folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Splits {
@@ -60,9 +66,12 @@ impl Splits {
     pub fn run(&self, out: &mut Stdout) -> Outcome {
         out.expect_json(self.json);
         if let Some(folder) = &self.commit {
-            let mut parts = Vec::new();
+            let (mut parts, mut jobs) = (Vec::new(), Vec::new());
             for path in &self.files {
-                read_parts(path.as_ref(), &mut parts)?;
+                read_parts(path.as_ref(), &mut parts, &mut jobs)?;
+            }
+            if !jobs.is_empty() {
+                return self.commit_jobs(folder, &jobs, parts.is_empty(), out);
             }
             let committed = if self.by_length { commit_by_length(folder, parts) } else { commit(folder, parts) };
             let committed = committed.map_err(|error| Failure::from_shards(folder, &error))?;
@@ -90,16 +99,52 @@ impl Splits {
     }
 }
 
-fn read_parts(path: &Path, parts: &mut Vec<Part>) -> Outcome<()> {
+impl Splits {
+    /// Completes a folder with a file for each process of a trainer.
+    fn commit_jobs(&self, folder: &Path, jobs: &[RankPart], is_alone: bool, out: &mut Stdout) -> Outcome {
+        if !is_alone {
+            return Err(Failure::usage("the lines are of two jobs: a folder of ranks, and parts of files"));
+        }
+        commit_ranks(folder, jobs, !self.by_length).map_err(|error| Failure::from_shards(folder, &error))?;
+        let written: BTreeMap<&str, u64> =
+            jobs.iter().flat_map(|job| &job.files).map(|file| (file.name.as_str(), file.bytes)).collect();
+        let bytes = written.values().sum::<u64>();
+        if self.json {
+            out.json(
+                &serde_json::json!({"folder": folder.display().to_string(), "files": written.len(), "bytes": bytes}),
+            )?;
+        } else {
+            let name = folder.display().to_string();
+            writeln!(out, "{}: {}, {} bytes", escape(&name), counted(written.len(), "file"), count(bytes))?;
+        }
+        Ok(Verdict::Pass)
+    }
+}
+
+/// Reads lines of both kinds.
+fn read_parts(path: &Path, parts: &mut Vec<Part>, jobs: &mut Vec<RankPart>) -> Outcome<()> {
+    /// What tells the lines apart.
+    #[derive(Deserialize)]
+    struct Kind {
+        job: Option<IgnoredAny>,
+    }
+
     let mut number = 0_u64;
     read_lines(path, &mut |line| {
         number += 1;
-        let part = serde_json::from_slice(line).map_err(|error| {
-            let message = format!("line {number} is not one that `convert --split` prints: {error}");
-            Failure::malformed(display_name(path), message)
-        })?;
-        parts.push(part);
+        let kind: Kind = parse(line, path, number)?;
+        match kind.job {
+            Some(IgnoredAny) => jobs.push(parse(line, path, number)?),
+            None => parts.push(parse(line, path, number)?),
+        }
         Ok(())
+    })
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8], path: &Path, number: u64) -> Outcome<T> {
+    serde_json::from_slice(line).map_err(|error| {
+        let message = format!("line {number} is not one that `convert --split` prints: {error}");
+        Failure::malformed(display_name(path), message)
     })
 }
 

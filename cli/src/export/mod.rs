@@ -190,7 +190,7 @@ impl<'t> Export<'t> {
             .no_replace(target.no_replace)
             .durable(!args.no_flush)
             .keep_single(target.keeps_single);
-        if let Some(ranks) = &target.ranks {
+        if let Some((ranks, _)) = &target.ranks {
             save = save.ranks(ranks.clone());
         }
         if let Some(bytes) = target.max_shard {
@@ -241,6 +241,11 @@ impl<'t> Export<'t> {
     /// Returns the path to open after writing: of the file, or of the index of shards.
     pub fn written_path(&self) -> PathBuf {
         self.plan.path()
+    }
+
+    /// Returns the paths of the files of a job, if the folder is written by several.
+    pub fn job_files(&self) -> Vec<PathBuf> {
+        self.plan.rank_files()
     }
 
     /// Returns the names and infos of the tensors in the file.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use tensorfile::model::{TensorData, TensorRecord, TensorSink};
 use tensorfile::view::forward;
@@ -60,6 +61,11 @@ impl TensorData for WatchedData<'_> {
     fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut advance = |bytes| self.progress.borrow_mut().advance(bytes);
         self.data.copy_to(&mut Advancing { out, advance: &mut advance })
+    }
+
+    fn copy_range_to(&self, range: Range<u64>, out: &mut dyn Write) -> io::Result<()> {
+        let mut advance = |bytes| self.progress.borrow_mut().advance(bytes);
+        self.data.copy_range_to(range, &mut Advancing { out, advance: &mut advance })
     }
 
     fn storage_id(&self) -> Option<u64> {

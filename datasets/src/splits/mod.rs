@@ -47,6 +47,7 @@
 mod commit;
 mod part;
 mod plan;
+mod ranks;
 mod read;
 
 use std::ops::Range;
@@ -62,6 +63,7 @@ pub use commit::{Committed, commit, commit_by_length};
 pub use part::{Part, PartWriter};
 pub use plan::{Planner, files, splits};
 use plan::{length_of, shown};
+pub use ranks::{RankFile, RankPart, commit_ranks};
 pub use read::{Rows, TensorRow};
 
 /// A part of a job: some files, or ranges of large ones.

@@ -244,7 +244,7 @@ fn compare(part: &Part, path: &Path, error: Error) -> Result<()> {
 }
 
 /// Returns the digest of a file's or an object's bytes, if it has this length.
-fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
+pub(super) fn digest_of(path: &Path, bytes: u64) -> Result<Option<Digest>> {
     let container = Container::open(path)?;
     if container.len() != bytes {
         return Ok(None);

@@ -5,7 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::directory::{
-    ITEMS_EXTENSION, Instead, METADATA, NAMES, UNFINISHED_METADATA, file_names, index_of, is_index_name, own_checkpoint,
+    ITEMS_EXTENSION, Instead, METADATA, NAMES, file_names, index_of, is_index_name, is_unfinished_metadata,
+    own_checkpoint,
 };
 use super::trainers::{ModelPlace, find_model};
 use crate::error::{Error, ErrorKind, Result};
@@ -43,8 +44,13 @@ fn in_directory(folder: &Path) -> Result<Instead> {
     if others.is_empty() && saved.is_file() {
         return Ok(Instead::File(saved));
     }
-    let is_of_trainer =
-        |name: &&PathBuf| name.extension() == Some(OsStr::new(ITEMS_EXTENSION)) || **name == *UNFINISHED_METADATA;
+    if let Some(name) = file_names(folder)?.iter().find(|name| is_unfinished_metadata(name)) {
+        let name = name.display();
+        let message =
+            format!("is a folder of a trainer that was not saved whole: it has `{name}` until all ranks are saved");
+        return Err(no_checkpoint(message));
+    }
+    let is_of_trainer = |name: &&PathBuf| name.extension() == Some(OsStr::new(ITEMS_EXTENSION));
     if others.is_empty()
         && let Some(name) = file_names(folder)?.iter().find(is_of_trainer)
     {

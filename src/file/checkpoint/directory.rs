@@ -19,6 +19,12 @@ pub(in crate::file) const METADATA: &str = ".metadata";
 /// The metadata while the folder is not complete.
 pub(in crate::file) const UNFINISHED_METADATA: &str = ".metadata.tmp";
 
+/// Returns whether a name is that of metadata while the folder is not complete, of one job or several.
+pub(super) fn is_unfinished_metadata(name: &Path) -> bool {
+    let name = name.as_os_str().as_encoded_bytes();
+    name.starts_with(b".metadata.") && (name.ends_with(b".tmp") || name.ends_with(b".part"))
+}
+
 /// The extension of the other files in a trainer's folder.
 pub(super) const ITEMS_EXTENSION: &str = "distcp";
 
@@ -65,6 +71,7 @@ pub(in crate::file) fn own_checkpoint(folder: &Path) -> Result<Option<Instead>> 
     #[cfg(feature = "safetensors")]
     if let names = super::rank_files::in_folder(folder)?
         && !names.is_empty()
+        && !file_names(folder)?.iter().any(|name| is_unfinished_metadata(name))
     {
         return Ok(Some(Instead::RankFiles(names)));
     }

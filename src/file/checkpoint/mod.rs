@@ -24,7 +24,7 @@ pub(super) use directory::{
 #[cfg(feature = "safetensors")]
 pub(super) use rank_files::is_one as is_rank_file;
 #[cfg(feature = "pytorch")]
-pub(super) use ranks::{RankPlan, save as save_ranks};
+pub(super) use ranks::{FolderKind, RankPlan, finish_ranks, save as save_ranks};
 #[cfg(feature = "safetensors")]
 pub(super) use shards::{Files, Saving, Split, metadata, part_warning, refuse_old, remove_left, save, split, upload};
 pub(super) use trainers::find_model;

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! shard-00001-model-00001-of-00002.safetensors   process 1, file 1 of 2
-//! __metadata__: {"DCP_SHARDING_INFO": "{\"a.weight\": {\"saved_offsets\": [4, 0]}, …}", …}
+//! __metadata__: {"DCP_SHARDING_INFO": "{\"a.weight\": {\"saved_offsets\": [4, 0], \"global_shape\": [8, 3]}, …}", …}
 //! ```
 //!
-//! The files do not state the whole shape of a tensor: it ends where the last chunk ends, as in PyTorch. So a missing
-//! file is noticed only if it leaves a hole in a tensor, or a gap in the numbers of the files.
+//! Only newer files state the whole shape of a tensor. In others, it ends where the last chunk ends, as in PyTorch, so that a
+//! missing file is noticed only if it leaves a hole in a tensor, or a gap in the numbers of the files.
 //!
 //! A gap is only a warning, because a process writes no file if it has nothing to save, or no part of the tensors of a
 //! file. The number of processes is not stated either, so nobody notices if the files of the last ones are missing.
@@ -26,6 +26,9 @@ use crate::file::place::Place;
 use crate::file::{File, OpenOptions};
 use crate::model::{FileMetadata, SHARDING_INFO as OFFSETS, describes_layout};
 use crate::tensor::{Dtype, Shape};
+
+/// The key of a whole shape, beside `saved_offsets`.
+const GLOBAL_SHAPE: &str = "global_shape";
 
 /// Returns the names of the files of processes in a folder, in order.
 pub(super) fn in_folder(folder: &Path) -> Result<Vec<String>> {
@@ -130,12 +133,12 @@ impl OpenOptions {
         let files =
             self.open_files(&*place.siblings, &names, &|i, error| place.siblings.cannot_open(names[i], error))?;
         let paths: Vec<PathBuf> = files.iter().filter_map(|file| file.location.clone()).collect();
-        let (mut tensors, mut own) = (IndexMap::<String, Vec<(usize, StoredChunk)>>::new(), Vec::new());
+        let (mut tensors, mut own) = (IndexMap::<String, Vec<FoundChunk>>::new(), Vec::new());
         for (number, (file, path)) in files.iter().zip(&paths).enumerate() {
             let mut metadata = file.metadata_in(&file.storage, file.metadata.as_ref())?;
             let chunks = chunks_of(file, &metadata).map_err(|error| error.in_shard(path, 0))?;
-            for (name, chunk) in chunks {
-                tensors.entry(name).or_default().push((number, chunk));
+            for (name, chunk, whole) in chunks {
+                tensors.entry(name).or_default().push(FoundChunk { file: number, chunk, whole });
             }
             metadata.entries.retain(|key, _| !describes_layout(key));
             own.push(Some(metadata));
@@ -145,7 +148,7 @@ impl OpenOptions {
         for (name, chunks) in tensors {
             let pushed = join(&chunks).and_then(|(dtype, shape)| {
                 let (mut known, mut places) = (Vec::with_capacity(chunks.len()), HashSet::new());
-                for (file, chunk) in chunks {
+                for FoundChunk { file, chunk, .. } in chunks {
                     // A chunk stored by several processes is read once.
                     let is_empty = chunk.info.shape.dims().contains(&0);
                     if !is_empty && places.insert((chunk.offsets.clone(), chunk.info.shape.clone())) {
@@ -172,8 +175,16 @@ impl OpenOptions {
     }
 }
 
-/// Returns the chunks of a file, with their names.
-fn chunks_of(file: &File, metadata: &FileMetadata) -> Result<Vec<(String, StoredChunk)>> {
+/// A chunk in one of the files.
+struct FoundChunk {
+    file: usize,
+    chunk: StoredChunk,
+    /// The shape of the whole tensor, if the file states it.
+    whole: Option<Shape>,
+}
+
+/// Returns the chunks of a file, with their names and the shapes of the whole tensors.
+fn chunks_of(file: &File, metadata: &FileMetadata) -> Result<Vec<(String, StoredChunk, Option<Shape>)>> {
     let in_format = |error: Error| error.in_format(file.format.name);
     let Some(json) = metadata.entries.get(OFFSETS) else {
         let what = format!("the metadata has no `{OFFSETS}`, which says where the tensors of a process belong");
@@ -183,25 +194,37 @@ fn chunks_of(file: &File, metadata: &FileMetadata) -> Result<Vec<(String, Stored
         .map_err(|error| in_format(malformed(format!("`{OFFSETS}` in the metadata is malformed: {error}"))))?;
     let chunk = |i: usize| {
         let (entry, name) = (file.index.entry(i), file.index.name(i));
-        let numbers = offsets.get(name).and_then(|saved| saved.get("saved_offsets")?.as_array());
+        let (saved, rank) = (offsets.get(name), entry.info().shape.rank());
         let number = |number: &Value| number.as_u64().and_then(|number| usize::try_from(number).ok());
-        let offsets: Option<Shape> = numbers.and_then(|numbers| numbers.iter().map(number).collect());
-        let rank = entry.info().shape.rank();
-        let Some(offsets) = offsets.filter(|offsets| offsets.rank() == rank) else {
-            let what = format!("`{OFFSETS}` has no `saved_offsets` of {rank} numbers for it");
-            return Err(in_format(malformed(what).in_tensor(name)));
+        let numbers = |key: &str| {
+            let numbers = saved.and_then(|saved| saved.get(key)?.as_array());
+            let numbers: Option<Shape> = numbers.and_then(|numbers| numbers.iter().map(number).collect());
+            let numbers = numbers.filter(|numbers| numbers.rank() == rank);
+            numbers.ok_or_else(|| {
+                let what = format!("`{OFFSETS}` has no `{key}` of {rank} numbers for it");
+                in_format(malformed(what).in_tensor(name))
+            })
         };
+        let offsets = numbers("saved_offsets")?;
+        let states_whole = saved.is_some_and(|saved| saved.get(GLOBAL_SHAPE).is_some());
+        let whole = states_whole.then(|| numbers(GLOBAL_SHAPE)).transpose()?;
         let (info, range, codec) = (entry.info().clone(), entry.range(), entry.any_codec().cloned());
-        Ok((name.to_owned(), StoredChunk { offsets, info, range, codec }))
+        Ok((name.to_owned(), StoredChunk { offsets, info, range, codec }, whole))
     };
     (0..file.len()).map(chunk).collect()
 }
 
-/// Returns the dtype of the chunks, and the shape that contains all of them.
-fn join(chunks: &[(usize, StoredChunk)]) -> Result<(Dtype, Shape)> {
-    let (_, first) = chunks.first().expect("a tensor has a chunk");
+/// Returns the dtype of the chunks, and the shape of the whole tensor: the stated one, or the one that contains all of them.
+fn join(chunks: &[FoundChunk]) -> Result<(Dtype, Shape)> {
+    let first = &chunks.first().expect("a tensor has a chunk").chunk;
+    let stated = chunks.iter().find_map(|found| found.whole.as_ref());
     let (dtype, mut ends) = (first.info.dtype, vec![0; first.info.shape.rank()]);
-    for (_, StoredChunk { offsets, info, .. }) in chunks {
+    for FoundChunk { chunk: StoredChunk { offsets, info, .. }, whole, .. } in chunks {
+        if let (Some(one), Some(other)) = (stated, whole)
+            && one != other
+        {
+            return Err(malformed(format!("its chunks state the shapes {one} and {other}")));
+        }
         if info.unknown_dtype().is_some() {
             return Err(malformed("its dtype is unknown, so its chunks cannot be put together".to_owned()));
         }
@@ -214,7 +237,14 @@ fn join(chunks: &[(usize, StoredChunk)]) -> Result<(Dtype, Shape)> {
             *end = own.max(*end);
         }
     }
-    Ok((dtype, ends.into()))
+    let ends: Shape = ends.into();
+    match stated {
+        Some(whole) if ends.iter().zip(whole.iter()).any(|(end, dim)| end > dim) => {
+            Err(malformed(format!("its chunks end at {ends}, beyond the stated shape {whole}")))
+        }
+        Some(whole) => Ok((dtype, whole.clone())),
+        None => Ok((dtype, ends)),
+    }
 }
 
 #[cfg(test)]

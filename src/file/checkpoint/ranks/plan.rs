@@ -2,9 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 
 use hashbrown::HashMap;
 
+use super::kind::FolderKind;
+#[cfg(feature = "safetensors")]
+use super::shards::{ShardLayout, lay_out};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::file::RankFolder;
 use crate::format::pytorch::write_dcp::{WrittenChunk, WrittenFolder, WrittenItem, check_name, item_frame, metadata};
@@ -24,6 +29,7 @@ const MOST_CHUNKS: usize = 1 << 24;
 pub(in crate::file) struct RankPlan {
     /// All tensors, without a layout.
     pub(super) all: Plan,
+    pub(super) kind: FolderKind,
     ranks: RankFolder,
     /// For each tensor.
     divisions: Vec<Division>,
@@ -31,8 +37,11 @@ pub(in crate::file) struct RankPlan {
     offsets: Vec<u64>,
     /// The lengths of the files.
     pub(super) file_bytes: Vec<u64>,
+    /// The bytes of the files before their first payloads, if there are any.
+    begins: Vec<Vec<u8>>,
     objects: Vec<WrittenItem>,
     saved: SavedValues,
+    /// The metadata of the folder; of a folder that has none, the indices of all its files. It tells whether two saves are the same.
     pub(super) metadata: Vec<u8>,
 }
 
@@ -91,8 +100,8 @@ impl Division {
 
 impl RankPlan {
     /// Plans a folder, given all tensors without a layout.
-    pub(in crate::file) fn new(all: Plan, ranks: RankFolder, saved: SavedValues) -> Result<Self> {
-        check_count(ranks.count())?;
+    pub(in crate::file) fn new(kind: FolderKind, all: Plan, ranks: RankFolder, saved: SavedValues) -> Result<Self> {
+        check_count(&ranks)?;
         let mut divisions = Vec::with_capacity(all.len());
         let mut chunks = 0_usize;
         for i in 0..all.len() {
@@ -118,7 +127,9 @@ impl RankPlan {
         }
         let mut plan = Self {
             all,
+            kind,
             file_bytes: vec![0; ranks.count()],
+            begins: Vec::new(),
             ranks,
             divisions,
             offsets: Vec::with_capacity(chunks),
@@ -126,12 +137,26 @@ impl RankPlan {
             saved,
             metadata: Vec::new(),
         };
-        for i in 0..plan.all.len() {
-            check_name(&plan.name(i).0).map_err(|error| Error::new(error).in_tensor(plan.all.name(i)))?;
-        }
         plan.place_whole();
-        plan.place()?;
-        plan.metadata = metadata(&plan, plan.ranks.count());
+        match kind {
+            FolderKind::Dcp => {
+                for i in 0..plan.all.len() {
+                    check_name(&plan.name(i).0).map_err(|error| Error::new(error).in_tensor(plan.all.name(i)))?;
+                }
+                plan.place()?;
+                plan.metadata = metadata(&plan, plan.ranks.count());
+            }
+            #[cfg(feature = "safetensors")]
+            FolderKind::Shards => {
+                plan.offsets = vec![0; chunks];
+                let ShardLayout { begins, file_bytes, offsets } =
+                    lay_out(&plan, plan.ranks.count(), plan.all.encode())?;
+                plan = Self { begins, file_bytes, offsets, ..plan };
+                plan.metadata = plan.begins.concat();
+                // The first byte differs from that of a pickle.
+                plan.metadata.insert(0, b'\n');
+            }
+        }
         Ok(plan)
     }
 
@@ -191,19 +216,48 @@ impl RankPlan {
         self.offsets[division.first + number]
     }
 
-    /// Returns the values that are not tensors, with their places.
-    pub(super) fn stored_objects(&self) -> impl Iterator<Item = (&[u8], WrittenItem)> {
-        self.saved.objects.values().map(Vec::as_slice).zip(self.objects.iter().copied())
+    /// Returns the bytes of a file before its first payload.
+    pub(super) fn begin(&self, rank: usize) -> &[u8] {
+        self.begins.get(rank).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the number of files, without the metadata.
+    /// Returns the number of the job that saves its ranks, and the number of all jobs, if there are several.
+    pub(super) fn job(&self) -> Option<(usize, usize)> {
+        self.ranks.own_job()
+    }
+
+    /// Returns the ranks with a file to write.
+    pub(super) fn own_files(&self) -> impl Iterator<Item = usize> {
+        self.ranks.own_ranks().filter(|rank| self.file_bytes[*rank] > 0)
+    }
+
+    /// Returns the paths of the files to write, before the folder is complete.
+    pub(in crate::file) fn own_paths(&self, folder: &Path) -> Vec<PathBuf> {
+        self.own_files().map(|rank| folder.join(self.kind.unfinished_file(rank))).collect()
+    }
+
+    /// Returns the numbers of the chunks to write.
+    pub(super) fn own_chunks(&self, division: Division) -> Range<usize> {
+        let ranks = self.ranks.own_ranks();
+        let number = |rank: usize| rank.saturating_sub(division.rank).min(division.count);
+        number(ranks.start)..number(ranks.end)
+    }
+
+    /// Returns the values to write that are not tensors, with their places.
+    pub(super) fn own_objects(&self) -> impl Iterator<Item = (&[u8], WrittenItem)> {
+        let stored = self.saved.objects.values().map(Vec::as_slice).zip(self.objects.iter().copied());
+        stored.filter(|(_, item)| self.ranks.own_ranks().contains(&item.rank))
+    }
+
+    /// Returns the number of files to write, without the metadata.
     pub(in crate::file) fn files(&self) -> usize {
-        self.file_bytes.iter().filter(|bytes| **bytes > 0).count()
+        self.own_files().count()
     }
 
-    /// Returns the size of all files in bytes.
+    /// Returns the size of all files to write in bytes.
     pub(in crate::file) fn total_bytes(&self) -> u64 {
-        self.file_bytes.iter().fold(self.metadata.len() as u64, |sum, bytes| sum.saturating_add(*bytes))
+        let metadata = if self.kind == FolderKind::Dcp { self.metadata.len() as u64 } else { 0 };
+        self.own_files().fold(metadata, |sum, rank| sum.saturating_add(self.file_bytes[rank]))
     }
 }
 
@@ -247,7 +301,16 @@ impl WrittenFolder for RankPlan {
     }
 }
 
-fn check_count(ranks: usize) -> Result<()> {
+fn check_count(folder: &RankFolder) -> Result<()> {
+    let ranks = folder.count();
+    match folder.own_job() {
+        Some((number, of)) if number == 0 || number > of || of > ranks => {
+            let (what, instead) =
+                (format!("save the ranks of job {number} of {of}"), "jobs are numbered from 1, and have ranks");
+            return Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into());
+        }
+        _ => {}
+    }
     match ranks {
         0 => {
             let (what, instead) = ("save for 0 ranks".to_owned(), "expected 1 or more".to_owned());

@@ -1,0 +1,106 @@
+//! Gives the files of a folder the names by which it opens.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::kind::{FolderKind, UNFINISHED, job_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::file::checkpoint::directory::{METADATA, PICKLE, file_names, own_checkpoint};
+use crate::storage::Durability;
+
+/// Completes a folder whose files are there. The first metadata becomes that of the folder; the others are removed.
+pub(super) fn complete(
+    folder: &Path,
+    kind: FolderKind,
+    metadata: &[PathBuf],
+    files: impl Iterator<Item = PathBuf>,
+    durability: Durability,
+) -> io::Result<()> {
+    let metadata_path = folder.join(METADATA);
+    // The metadata must not reach the disk before the names of the files.
+    durability.flush_folder(&metadata_path)?;
+    let left = match kind {
+        FolderKind::Dcp => {
+            let (first, others) = metadata.split_first().expect("a folder has metadata");
+            fs::rename(first, &metadata_path)?;
+            others
+        }
+        #[cfg(feature = "safetensors")]
+        FolderKind::Shards => {
+            for file in files {
+                fs::rename(folder.join(&file), folder.join(without_end(&file)))?;
+            }
+            durability.flush_folder(&metadata_path)?;
+            metadata
+        }
+    };
+    #[cfg(not(feature = "safetensors"))]
+    drop(files);
+    left.iter().try_for_each(fs::remove_file)?;
+    durability.flush_folder(&metadata_path)
+}
+
+#[cfg(feature = "safetensors")]
+fn without_end(file: &Path) -> PathBuf {
+    let name = file.to_string_lossy();
+    name.strip_suffix(UNFINISHED).unwrap_or(&name).into()
+}
+
+/// Completes a folder whose jobs have all saved their ranks. If it is complete already, nothing happens.
+pub(in crate::file) fn finish_ranks(folder: &Path) -> Result<()> {
+    let names = file_names(folder).map_err(|error| Error::from(error).in_file(folder))?;
+    finish_jobs(folder, &names).map_err(|error| error.in_file(folder))
+}
+
+fn finish_jobs(folder: &Path, names: &[PathBuf]) -> Result<()> {
+    let refuse = |message: String| -> Result<()> { Err(ErrorKind::Message(message).into()) };
+    let mut jobs: Vec<(usize, usize, &PathBuf)> =
+        names.iter().filter_map(|name| job_of(name).map(|(number, of)| (number, of, name))).collect();
+    jobs.sort_unstable();
+    let Some(&(first_number, of, first)) = jobs.first() else {
+        let is_complete = own_checkpoint(folder)?.is_some();
+        return if is_complete { Ok(()) } else { refuse("no job has saved its ranks here".to_owned()) };
+    };
+    if let Some((_, other, name)) = jobs.iter().find(|(_, other, _)| *other != of) {
+        return refuse(format!("`{}` is of {of} jobs, and `{}` of {other}", first.display(), name.display()));
+    }
+    let is_left = |name: &&PathBuf| job_of(name).is_none() && name.to_string_lossy().ends_with(UNFINISHED);
+    // It may have been killed while it was completed: when all files had their names, and some metadata was removed.
+    let has_names = |name: &PathBuf| name == Path::new(METADATA) || is_rank_file(name);
+    let was_completed = names.iter().any(has_names) && !names.iter().any(|name| is_left(&name));
+    let missing = (1..=of).find(|number| !jobs.iter().any(|(found, ..)| found == number));
+    if let Some(missing) = missing.filter(|_| !was_completed) {
+        return refuse(format!("job {missing} of {of} has not saved its ranks"));
+    }
+    let expected = fs::read(folder.join(first))?;
+    for (number, of, name) in &jobs {
+        if fs::read(folder.join(name))? != expected {
+            return refuse(format!(
+                "job {number} of {of} saved another value than job {first_number}, or in another way"
+            ));
+        }
+    }
+    let metadata: Vec<PathBuf> = jobs.iter().map(|(.., name)| folder.join(name)).collect();
+    let left = names.iter().filter(is_left).cloned();
+    Ok(complete(folder, kind_of(&expected)?, &metadata, left, Durability::Flushed)?)
+}
+
+/// Returns whether a name is that of a complete file of safetensors.
+fn is_rank_file(name: &Path) -> bool {
+    #[cfg(feature = "safetensors")]
+    return crate::file::checkpoint::is_rank_file(name);
+    #[cfg(not(feature = "safetensors"))]
+    return name.as_os_str().is_empty();
+}
+
+/// Returns the kind of a folder with this metadata.
+fn kind_of(metadata: &[u8]) -> Result<FolderKind> {
+    if metadata.first() == Some(&PICKLE) {
+        return Ok(FolderKind::Dcp);
+    }
+    #[cfg(feature = "safetensors")]
+    return Ok(FolderKind::Shards);
+    #[cfg(not(feature = "safetensors"))]
+    return Err(crate::format::shards_off());
+}
