@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use super::FORMATS;
 use super::known::{KNOWN, KnownFormat};
+use super::{FORMATS, READ_FORMATS};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::read::foreign;
 use crate::storage::ReadAt;
+use crate::write::WriteOptions;
 
 /// The number of bytes at the start of a file that hold all magics.
 const BEGIN: usize = 64;
@@ -89,7 +90,7 @@ pub(crate) fn recognize(file: &mut dyn ReadAt) -> Option<Error> {
 
 /// As [`recognize`], of the beginning of a file.
 pub(crate) fn recognize_begin(begin: &[u8], is_whole: bool) -> Option<Error> {
-    let has_magic = FORMATS.iter().any(|format| format.has_magic(begin));
+    let has_magic = FORMATS.iter().chain(READ_FORMATS).any(|format| format.has_magic(begin));
     if has_magic { None } else { foreign::recognize(begin, is_whole) }
 }
 
@@ -120,7 +121,7 @@ fn choose(found: &[&'static Format], named: &[&'static Format]) -> Result<Option
 
 /// Returns whether a path has the extension of a format, even of one with its feature off.
 pub(crate) fn has_known_extension(path: &Path) -> bool {
-    FORMATS.iter().any(|format| has_extension(format, path)) || off_by_extension(path).is_some()
+    FORMATS.iter().chain(READ_FORMATS).any(|format| has_extension(format, path)) || off_by_extension(path).is_some()
 }
 
 /// Returns the format of a path's extension, if it differs from `found`, the format of the file.
@@ -138,6 +139,9 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
     if let Some(known) = KNOWN.iter().find(is_written) {
         return Format::named(known.name).ok_or_else(|| known.feature_off());
     }
+    if let Some(read) = READ_FORMATS.iter().find(|format| has_extension(format, path)) {
+        return Err((read.encode)(&WriteOptions::new()).err().unwrap_or_else(|| unknown(&[])));
+    }
     let extensions: Vec<String> =
         FORMATS.iter().flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();
     let found = path.extension().unwrap_or_default().to_string_lossy();
@@ -150,7 +154,7 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
 }
 
 fn all(matches: &mut dyn FnMut(&Format) -> bool) -> Vec<&'static Format> {
-    FORMATS.iter().copied().filter(|format| matches(format)).collect()
+    FORMATS.iter().chain(READ_FORMATS).copied().filter(|format| matches(format)).collect()
 }
 
 fn has_extension(format: &Format, path: &Path) -> bool {

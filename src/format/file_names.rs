@@ -8,9 +8,9 @@ use super::detect::has_known_extension;
 const AMBIGUOUS: [&str; 2] = ["bin", "ckpt"];
 
 /// Extensions of files with tensors of other software, and of many files in one.
-const OTHERS: [&str; 15] = [
-    "h5", "hdf5", "joblib", "keras", "mlmodel", "msgpack", "onnx", "pb", "pdparams", "pickle", "pkl", "pte", "tar",
-    "tflite", "tgz",
+const OTHERS: [&str; 14] = [
+    "h5", "hdf5", "joblib", "keras", "mlmodel", "msgpack", "onnx", "pb", "pdparams", "pickle", "pkl", "tar", "tflite",
+    "tgz",
 ];
 
 /// The beginnings of the names of what trainers save besides the model, and the end of such a name in DeepSpeed.

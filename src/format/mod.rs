@@ -14,6 +14,10 @@ pub mod gguf;
 mod numpy;
 #[cfg(feature = "ptd")]
 pub mod ptd;
+#[cfg(feature = "ptd")]
+pub(crate) mod pte;
+#[cfg(all(feature = "npz", feature = "safetensors"))]
+pub(crate) mod ptn;
 #[cfg(feature = "pytorch")]
 pub mod pytorch;
 #[cfg(feature = "safetensors")]
@@ -89,6 +93,28 @@ pub const FORMATS: &[&Format] = &[
     &gguf::FORMAT,
 ];
 
+/// The formats that are only read, besides [`FORMATS`]: the programs of ExecuTorch and its packages.
+///
+/// ```
+/// use tensorfile::format::READ_FORMATS;
+///
+/// assert!(READ_FORMATS.iter().all(|format| format.read_only));
+/// assert!(READ_FORMATS.iter().any(|format| format.name == "pte"));
+/// ```
+pub const READ_FORMATS: &[&Format] = &[
+    #[cfg(feature = "ptd")]
+    &pte::FORMAT,
+    #[cfg(all(feature = "npz", feature = "safetensors"))]
+    &ptn::FORMAT,
+];
+
+/// Returns the error for a file to write in a format that is only read.
+#[cfg(any(feature = "ptd", all(feature = "npz", feature = "safetensors")))]
+pub(crate) fn only_read(format: &str) -> crate::error::Error {
+    let (what, instead) = (format!("write {format} files"), "ExecuTorch makes them; they are only read".to_owned());
+    crate::error::ErrorKind::Unsupported { what, instead }.into()
+}
+
 /// The error for a folder that a trainer saved.
 #[cfg(not(feature = "pytorch"))]
 pub(crate) fn saved_folder_off() -> crate::error::Error {
@@ -112,7 +138,7 @@ impl Format {
     /// ```
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
-        FORMATS.iter().copied().find(|format| format.name == name)
+        FORMATS.iter().chain(READ_FORMATS).copied().find(|format| format.name == name)
     }
 
     /// Returns the format in which a new file at a path is saved, by its extension.

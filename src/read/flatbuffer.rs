@@ -10,6 +10,7 @@
 //! The [FlatBuffers internals](https://flatbuffers.dev/internals/).
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -258,6 +259,14 @@ impl<'a> Table<'a> {
     pub(crate) fn numbers<const N: usize>(&self, field: usize) -> Result<&'a [[u8; N]]> {
         let Some(from) = self.find(field) else { return Ok(&[]) };
         Ok(self.buffer.vector(from, self.position)?.elements)
+    }
+
+    /// Returns the place in the file of a vector of bytes, if the table has the field.
+    pub(crate) fn bytes(&self, field: usize) -> Result<Option<Range<u64>>> {
+        let Some(from) = self.find(field) else { return Ok(None) };
+        let Vector { start, elements } = self.buffer.vector::<1>(from, self.position)?;
+        let start = self.buffer.offset(start);
+        Ok(Some(start..start + elements.len() as u64))
     }
 
     /// Returns a table, if this one has the field.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use clap::builder::PossibleValuesParser;
 use tensorfile::file::{Backend, is_saved_to, shown_url};
+use tensorfile::format::READ_FORMATS;
 use tensorfile::model::{TensorRecord, TensorSink};
 use tensorfile::report::WarningKind;
 use tensorfile::{Dequantize, FORMATS, File, Format, LayoutMap, Limits, OpenOptions};
@@ -179,7 +180,7 @@ pub fn file_at(path: &Path) -> Outcome<PathBuf> {
 
 /// Returns a parser for the names of formats.
 pub fn format_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(FORMATS.iter().map(|format| format.name).chain([SHARD]))
+    PossibleValuesParser::new(FORMATS.iter().chain(READ_FORMATS).map(|format| format.name).chain([SHARD]))
 }
 
 /// Returns a parser for the names of writable formats.

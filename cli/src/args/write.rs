@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use tensorfile::file::RankFolder;
+use tensorfile::format::READ_FORMATS;
 use tensorfile::{FORMATS, Format};
 
 use super::opening::{DCP, is_named_shard, refuse_url};
@@ -156,6 +157,14 @@ impl Target {
     pub fn new(path: &Path, format: Option<&'static Format>) -> Outcome<Self> {
         refuse_url(path)?;
         let format = format.or_else(|| Format::for_path(path)).ok_or_else(|| {
+            if let Some(read) = READ_FORMATS.iter().find(|format| {
+                format
+                    .extensions
+                    .iter()
+                    .any(|own| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(own)))
+            }) {
+                return Failure::usage_at(path, format_args!("{} files are read, not written", read.name));
+            }
             let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
             let given = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);

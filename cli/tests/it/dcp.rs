@@ -79,6 +79,77 @@ fn a_folder_is_made_for_other_ranks() {
 }
 
 #[test]
+fn a_folder_is_made_of_safetensors_files() {
+    let session = session();
+    insta::assert_snapshot!(session.transcript(&[
+        "convert old_2 hf --to hf-sharded --ranks 3",
+        "ls hf",
+        "diff old_2 hf",
+        "convert hf back --to dcp --ranks 2 --json",
+        "hash old_2 hf back",
+        "verify --payload hf",
+        "convert old_2 hf --to hf-sharded",
+        "convert old_2 - --to hf-sharded",
+    ]));
+}
+
+/// Three jobs write a folder, in any order, and one of them twice.
+#[test]
+fn jobs_share_the_ranks_of_a_folder() {
+    for kind in ["dcp", "hf-sharded"] {
+        let session = session();
+        let convert = |job: usize| {
+            let split = format!("{job}/3");
+            let line = session.run(&["convert", "old_2", "run", "--to", kind, "--ranks", "5", "--split", &split]);
+            assert!(line.contains(&format!(r#"{{"job":{job},"of":3,"files":["#)), "{line}");
+            line
+        };
+        let mut lines = convert(3) + &convert(1);
+        fs::write(session.path("lines"), &lines).unwrap();
+        let error = session.fail(&["splits", "--commit", "run", "lines"]);
+        assert!(error.contains("the part of job 2 of 3 is missing"), "{error}");
+        let error = session.fail(&["ls", "run"]);
+        assert!(error.contains("is a folder of a trainer that was not saved whole"), "{error}");
+        lines += &convert(2);
+        lines += &convert(2);
+        fs::write(session.path("lines"), &lines).unwrap();
+        let changed = lines.replace(r#""bytes":"#, r#""bytes":1"#);
+        fs::write(session.path("changed"), changed).unwrap();
+        let error = session.fail(&["splits", "--commit", "run", "changed"]);
+        assert!(error.contains("changed after it was written"), "{error}");
+        for _ in 0..2 {
+            let done = session.run(&["splits", "--commit", "run", "lines"]);
+            assert!(done.starts_with("run: "), "{done}");
+        }
+        assert_eq!(
+            session.run(&["hash", "run"]).split_whitespace().next(),
+            session.run(&["hash", "old_2"]).split_whitespace().next()
+        );
+        session.run(&["convert", "old_2", "whole", "--to", kind, "--ranks", "5"]);
+        for entry in fs::read_dir(session.path("whole")).unwrap() {
+            let name = entry.unwrap().file_name();
+            let [one, other] = ["run", "whole"].map(|folder| fs::read(session.path(folder).join(&name)).unwrap());
+            assert!(one == other, "{}", name.display());
+        }
+        for (arguments, expected) in [
+            (&["convert", "old_2", "new", "--to", kind, "--split", "1/2"][..], "cannot save the ranks of job 1 of 2"),
+            (
+                &["convert", "old_2", "new", "--to", kind, "--ranks", "2", "--split", "1/2", "--json"],
+                "takes no --prove",
+            ),
+            (
+                &["convert", "old_2", "new", "--to", kind, "--ranks", "2", "--split", "1/2", "--plan"],
+                "--plan is for files",
+            ),
+        ] {
+            let error = session.fail(arguments);
+            assert!(error.contains(expected), "{error}");
+            assert!(!session.path("new").exists());
+        }
+    }
+}
+
+#[test]
 fn other_files_of_a_trainer_are_next_to_the_folder() {
     let session = session();
     fs::copy(

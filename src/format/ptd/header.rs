@@ -49,7 +49,7 @@ pub(super) fn scalar_type(dtype: Dtype) -> i8 {
     SCALAR_TYPE_OF[dtype as usize].expect("the plan was checked")
 }
 
-pub(super) fn dtype(scalar_type: i8) -> Option<Dtype> {
+pub(in crate::format) fn dtype(scalar_type: i8) -> Option<Dtype> {
     SCALAR_TYPES.iter().find(|(known, _)| *known == scalar_type).map(|(_, dtype)| *dtype)
 }
 
@@ -113,7 +113,7 @@ pub(super) const BEFORE_HEADER: u64 = 8;
 pub(super) const HEAD: usize = 64;
 
 /// The maximum length of a flatbuffer: its offsets are signed 32-bit numbers.
-pub(super) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
+pub(in crate::format) const MAX_FLATBUFFER: u64 = i32::MAX as u64;
 
 /// The frame of a file: the places of its flatbuffer and of its segments.
 #[derive(Debug, Clone, Copy)]
@@ -240,7 +240,7 @@ pub(super) fn check_name(name: &str) -> Result<(), ErrorKind> {
     }
 }
 
-pub(super) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, index: u64) -> Error {
+pub(in crate::format) fn bad_number(what: &'static str, found: impl Into<i128>, expected: String, index: u64) -> Error {
     Error::new(ErrorKind::BadNumber { what, found: found.into(), expected }).at(index)
 }
 

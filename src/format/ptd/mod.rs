@@ -80,6 +80,7 @@ use std::sync::LazyLock;
 use serde::{Deserialize, Serialize};
 
 pub use self::header::DTYPES;
+pub(super) use self::header::{MAX_FLATBUFFER, bad_number, dtype};
 pub use self::metadata::{Compatibility, Metadata, Version};
 pub use self::options::{Options, Segments};
 use crate::error::Result;

@@ -45,7 +45,11 @@ impl IndexReader for Reader {
 }
 
 /// Reads a header, and adds its tensors to the index. Returns the metadata and the end of the last tensor.
-fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<(FileMetadata, u64)> {
+pub(in crate::format) fn read(
+    file: &mut dyn ReadAt,
+    limits: &Limits,
+    index: &mut Index,
+) -> Result<(FileMetadata, u64)> {
     let (len, mut memory) = (file.file_len(), Vec::new());
     let json = header::read(file, &mut memory)?;
     let (metadata, mut places) = match scan(json, limits, index) {

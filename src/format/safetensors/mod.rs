@@ -49,6 +49,7 @@ use std::sync::{Arc, LazyLock};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+pub(super) use self::de::read as read_index;
 pub use self::header::DTYPES;
 use crate::error::Result;
 use crate::format::{self, Format, HasFormat, WritesFormat, known};

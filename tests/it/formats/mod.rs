@@ -6,6 +6,8 @@
 mod btf;
 mod changed;
 mod errors;
+#[cfg(all(feature = "npz", feature = "ptd", feature = "safetensors"))]
+mod executorch;
 #[cfg(all(feature = "ptd", feature = "tensorbuffers"))]
 mod flatbuffer;
 #[cfg(feature = "gguf")]

@@ -117,3 +117,57 @@ fn a_folder_of_pytorch_goes_through_another_number_of_ranks() {
         assert_eq!(after.nested.keys().any(|key| key.contains('/')), name == "plain", "{:?}", after.nested.keys());
     }
 }
+
+#[test]
+fn pytorch_reads_our_files_of_safetensors() {
+    let Some(python) = installed("torch/bin/python") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    // PyTorch's reader takes no tensors without elements, and only these dtypes.
+    let shapes: [&[usize]; 5] = [&[], &[7], &[16, 3], &[1, 4], &[9, 2, 2]];
+    let floats = [Dtype::F64, Dtype::F32, Dtype::F16, Dtype::Bf16];
+    let map_of = |dtypes: &[Dtype]| -> TensorMap {
+        let all = dtypes.iter().flat_map(|dtype| shapes.map(|shape| (*dtype, shape)));
+        all.map(|(dtype, shape)| (format!("{dtype}.{shape:?}"), tensor(dtype, shape))).collect()
+    };
+    let integers = map_of(&[Dtype::I64, Dtype::I32, Dtype::I8, Dtype::U8]);
+    let columns = RankFolder::new(4).shard_dim(|name| usize::from(name.contains("3]")));
+    for (name, ranks, map) in [
+        ("one", RankFolder::new(1), map_of(&floats)),
+        ("eight", RankFolder::new(8), map_of(&floats)),
+        ("columns", columns, map_of(&floats)),
+        ("integers", RankFolder::new(3), integers),
+    ] {
+        let (path, expected) = (folder.path().join(name), expected(&map));
+        SaveOptions::new().format(&tensorfile::safetensors::FORMAT).ranks(ranks).save(&path, &map).unwrap();
+        let script = root().join("tests/interop/torch_reads_shards.py");
+        let lines = run(std::process::Command::new(&python).arg("-B").arg(script).arg(&path));
+        let mut lines = lines.lines().map(|line| serde_json::from_str::<BTreeMap<String, Value>>(line).unwrap());
+        assert_eq!(lines.next().unwrap(), expected, "{name}");
+        let whole = if name == "integers" { BTreeMap::new() } else { expected };
+        assert_eq!(lines.next().unwrap(), whole, "{name}");
+    }
+}
+
+/// A model and its optimizer, trained in 4 processes, go on in 2 as they would from PyTorch's own folder.
+#[test]
+fn a_trainer_goes_on_from_our_folder() {
+    let Some(python) = installed("torch/bin/python") else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = root().join("tests/interop/torch_trains.py");
+    let train = |mode: &str, folder: &Path, processes: usize| {
+        let mut command = std::process::Command::new(&python);
+        run(command.arg("-B").arg(&script).arg(mode).arg(folder).arg(processes.to_string()))
+    };
+    let own = folder.path().join("own");
+    train("save", &own, 4);
+    let expected: Value = serde_json::from_str(&train("continue", &own, 2)).unwrap();
+    for ranks in [1, 2, 3, 8] {
+        let file = File::open(&own).unwrap();
+        let mut options = WriteOptions::new().keep_metadata(&file.metadata().unwrap());
+        options.metadata.clear();
+        let path = folder.path().join(ranks.to_string());
+        SaveOptions::new().ranks(ranks).write(options).save(&path, &file).unwrap();
+        let found: Value = serde_json::from_str(&train("continue", &path, 2)).unwrap();
+        assert_eq!(found, expected, "{ranks} ranks");
+    }
+}
