@@ -254,6 +254,13 @@ def test_folders_of_trainers():
         tf.save("step-0", arrays, format="dcp", ranks=8)
     with pytest.raises(ValueError, match="cannot save for 0 ranks"):
         tf.save("new", arrays, format="dcp", ranks=0)
+    tf.save("hf", arrays, format="hf-sharded", ranks=3)
+    with tf.open("hf") as file:
+        assert all(np.array_equal(file[name], array) for name, array in arrays.items())
+    tf.convert("hf", "hf-2", format="hf-sharded", ranks=2)
+    assert sorted(os.listdir("hf-2")) == [
+        f"shard-0000{rank}-model-00001-of-00001.safetensors" for rank in (1, 2)
+    ]
     tf.save("one", arrays, format="dcp")
     assert sorted(os.listdir("one")) == [".metadata", "__0_0.distcp"]
 

@@ -93,6 +93,20 @@ fn a_folder_is_made_of_safetensors_files() {
     ]));
 }
 
+/// Runs a command that must pass. Returns what it prints.
+fn run(session: &Session, arguments: &[&str]) -> String {
+    let output = session.run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must fail. Returns its message.
+fn fail(session: &Session, arguments: &[&str]) -> String {
+    let output = session.run(arguments);
+    assert!(!output.status.success(), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
 /// Three jobs write a folder, in any order, and one of them twice.
 #[test]
 fn jobs_share_the_ranks_of_a_folder() {
@@ -100,32 +114,32 @@ fn jobs_share_the_ranks_of_a_folder() {
         let session = session();
         let convert = |job: usize| {
             let split = format!("{job}/3");
-            let line = session.run(&["convert", "old_2", "run", "--to", kind, "--ranks", "5", "--split", &split]);
+            let line = run(&session, &["convert", "old_2", "run", "--to", kind, "--ranks", "5", "--split", &split]);
             assert!(line.contains(&format!(r#"{{"job":{job},"of":3,"files":["#)), "{line}");
             line
         };
         let mut lines = convert(3) + &convert(1);
         fs::write(session.path("lines"), &lines).unwrap();
-        let error = session.fail(&["splits", "--commit", "run", "lines"]);
+        let error = fail(&session, &["splits", "--commit", "run", "lines"]);
         assert!(error.contains("the part of job 2 of 3 is missing"), "{error}");
-        let error = session.fail(&["ls", "run"]);
+        let error = fail(&session, &["ls", "run"]);
         assert!(error.contains("is a folder of a trainer that was not saved whole"), "{error}");
         lines += &convert(2);
         lines += &convert(2);
         fs::write(session.path("lines"), &lines).unwrap();
         let changed = lines.replace(r#""bytes":"#, r#""bytes":1"#);
         fs::write(session.path("changed"), changed).unwrap();
-        let error = session.fail(&["splits", "--commit", "run", "changed"]);
+        let error = fail(&session, &["splits", "--commit", "run", "changed"]);
         assert!(error.contains("changed after it was written"), "{error}");
         for _ in 0..2 {
-            let done = session.run(&["splits", "--commit", "run", "lines"]);
+            let done = run(&session, &["splits", "--commit", "run", "lines"]);
             assert!(done.starts_with("run: "), "{done}");
         }
         assert_eq!(
-            session.run(&["hash", "run"]).split_whitespace().next(),
-            session.run(&["hash", "old_2"]).split_whitespace().next()
+            run(&session, &["hash", "run"]).split_whitespace().next(),
+            run(&session, &["hash", "old_2"]).split_whitespace().next()
         );
-        session.run(&["convert", "old_2", "whole", "--to", kind, "--ranks", "5"]);
+        run(&session, &["convert", "old_2", "whole", "--to", kind, "--ranks", "5"]);
         for entry in fs::read_dir(session.path("whole")).unwrap() {
             let name = entry.unwrap().file_name();
             let [one, other] = ["run", "whole"].map(|folder| fs::read(session.path(folder).join(&name)).unwrap());
@@ -142,7 +156,7 @@ fn jobs_share_the_ranks_of_a_folder() {
                 "--plan is for files",
             ),
         ] {
-            let error = session.fail(arguments);
+            let error = fail(&session, arguments);
             assert!(error.contains(expected), "{error}");
             assert!(!session.path("new").exists());
         }
