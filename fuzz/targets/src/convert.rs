@@ -6,11 +6,11 @@ use tensorfile::{Category, FORMATS, File, Format, Result, Tensors, WriteOptions}
 
 use crate::budget::bounded;
 use crate::input::Input;
-use crate::rows::{choose, open};
+use crate::rows::{choose_any, open};
 
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
-    let Some(from) = choose(&mut input) else { return };
+    let Some(from) = choose_any(&mut input) else { return };
     let Ok(file) = open(from, input.0.len()).from_bytes(input.0.to_vec()) else { return };
     let digest = bounded("digests", input.0.len(), || digest(&file));
     for to in FORMATS {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use tensorfile::Tensor;
 use tensorfile::file::FileTensor;
+use tensorfile::{SaveOptions, Tensor, TensorMap};
 
 use crate::backends::open_both;
 use crate::dcp_writer::{Chunk, Entry, Item, Pickle, metadata, number_item, tensor_item};
@@ -69,8 +69,18 @@ fn files() -> ([Vec<u8>; 2], Vec<(String, Entry)>) {
     ([first, second], entries)
 }
 
+/// Returns the metadata of a folder that we write for two processes, and the file of the second.
+fn written() -> [Vec<u8>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let tensor = |len: usize| Tensor::from_slice(&vec![7_i16; len], [len]).unwrap();
+    let map: TensorMap = [("a", tensor(5)), ("b", tensor(1)), ("c.d", tensor(0))].into_iter().collect();
+    SaveOptions::new().ranks(2).save(folder.path(), &map).unwrap();
+    [".metadata", "__1_0.distcp"].map(|name| fs::read(folder.path().join(name)).unwrap())
+}
+
 /// Complete folders, and wrong metadata.
 pub fn seeds() -> Vec<Vec<u8>> {
+    let [saved, written] = written();
     let ([_, own], entries) = files();
     let input = |saved: Vec<u8>| [&(saved.len() as u16).to_le_bytes(), &saved[..], &own].concat();
     let mut call = Pickle::from_ops(b"");
@@ -87,6 +97,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         input(metadata(&entries, &call.0)),
         input(metadata(&changed, b"N")),
         input(metadata(&hole, b"N")),
+        [&(saved.len() as u16).to_le_bytes(), &saved[..], &written].concat(),
         input(Vec::new()),
         input(b"\x80\x04N.".to_vec()),
     ]

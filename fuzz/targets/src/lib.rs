@@ -60,7 +60,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "index", run: index::run, seeds: index::seeds },
     Target { name: "large", run: large::run, seeds: large::seeds },
     Target { name: "round_trip", run: round_trip::run, seeds: round_trip::seeds },
-    Target { name: "convert", run: convert::run, seeds: samples::files },
+    Target { name: "convert", run: convert::run, seeds: samples::all_files },
     Target { name: "append", run: append::run, seeds: append::seeds },
     Target { name: "shards", run: shards::run, seeds: shards::seeds },
     Target { name: "tar", run: tar::run, seeds: tar::seeds },

@@ -7,7 +7,7 @@ use tensorfile::{File, Result};
 
 use crate::input::Input;
 use crate::read::write;
-use crate::rows::choose;
+use crate::rows::choose_any;
 use crate::samples;
 
 /// The number of tensors to read, by name and by position.
@@ -15,7 +15,7 @@ const FEW: usize = 8;
 
 pub fn run(input: &[u8]) {
     let mut input = Input(input);
-    let Some(format) = choose(&mut input) else { return };
+    let Some(format) = choose_any(&mut input) else { return };
     let own = String::from_utf8_lossy(input.before_nul()).into_owned();
     let path = write(&format!("file.{}", format.extensions[0]), input.0);
     let opened = File::open(&path);
@@ -41,5 +41,5 @@ fn compare(path: &Path, opened: &Result<File>, name: &str) {
 pub fn seeds() -> Vec<Vec<u8>> {
     let names = ["a", "0", "layers.0.bias", "#1"];
     let named = |(file, name): (Vec<u8>, &str)| [&file[..1], name.as_bytes(), &[0], &file[1..]].concat();
-    samples::files().into_iter().zip(names.into_iter().cycle()).map(named).collect()
+    samples::all_files().into_iter().zip(names.into_iter().cycle()).map(named).collect()
 }

@@ -1,6 +1,6 @@
 //! Chooses a row of `FORMATS` for an input.
 
-use tensorfile::format::Deserializer;
+use tensorfile::format::{Deserializer, READ_FORMATS};
 use tensorfile::{FORMATS, Format, OpenOptions, btf, gguf, npy, npz, ptd, pytorch, safetensors, ten, tensorbuffers};
 
 use crate::budget::limits;
@@ -11,10 +11,20 @@ pub fn choose<'a>(input: &mut Input<'a>) -> Option<&'static Format> {
     FORMATS.get(usize::from(input.byte())).copied()
 }
 
+/// As [`choose`], with the formats that are only read from the other end.
+pub fn choose_any<'a>(input: &mut Input<'a>) -> Option<&'static Format> {
+    let byte = input.byte();
+    FORMATS.get(usize::from(byte)).or_else(|| READ_FORMATS.get(usize::from(u8::MAX - byte))).copied()
+}
+
 /// Returns the byte that chooses a format.
 pub fn number(format: &Format) -> u8 {
-    let at = FORMATS.iter().position(|other| other.name == format.name).expect("it is in the table");
-    u8::try_from(at).expect("the table is short")
+    let at = |formats: &[&Format]| formats.iter().position(|other| other.name == format.name);
+    let short = |at| u8::try_from(at).expect("the table is short");
+    match at(FORMATS) {
+        Some(at) => short(at),
+        None => u8::MAX - short(at(READ_FORMATS).expect("it is in a table")),
+    }
 }
 
 /// Returns options for opening a file of `len` bytes, with the row and the limits of all targets.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use tensorfile::format::READ_FORMATS;
 use tensorfile::{CooTensor, Dtype, FORMATS, Format, Tensor, TensorInfo, TensorMap, WriteOptions, npz, tensorbuffers};
 
 use crate::rows::number;
@@ -104,8 +105,25 @@ pub fn files_of(format: &Format) -> Vec<Vec<u8>> {
     files
 }
 
+/// Files of a format that is only read.
+fn read_files_of(format: &Format) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/executorch");
+    let paths = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_own = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == format.extensions[0]);
+    let mut files: Vec<Vec<u8>> = paths.filter(is_own).map(|path| std::fs::read(path).unwrap()).collect();
+    files.sort();
+    files
+}
+
 /// Files of all formats, each after the byte for its row.
 pub fn files() -> Vec<Vec<u8>> {
     let all = FORMATS.iter().flat_map(|format| files_of(format).into_iter().map(|file| (number(format), file)));
     all.map(|(number, file)| [&[number][..], &file].concat()).collect()
+}
+
+/// As [`files`], with the formats that are only read.
+pub fn all_files() -> Vec<Vec<u8>> {
+    let read =
+        READ_FORMATS.iter().flat_map(|format| read_files_of(format).into_iter().map(|file| (number(format), file)));
+    files().into_iter().chain(read.map(|(number, file)| [&[number][..], &file].concat())).collect()
 }
