@@ -41,7 +41,8 @@ pub(in crate::file) struct RankPlan {
     begins: Vec<Vec<u8>>,
     objects: Vec<WrittenItem>,
     saved: SavedValues,
-    /// The metadata of the folder; of a folder that has none, the indices of all its files. It tells whether two saves are the same.
+    /// The metadata of the folder; of a folder that has none, a summary of its files. It tells whether two saves are
+    /// the same.
     pub(super) metadata: Vec<u8>,
 }
 
@@ -149,12 +150,10 @@ impl RankPlan {
             #[cfg(feature = "safetensors")]
             FolderKind::Shards => {
                 plan.offsets = vec![0; chunks];
-                let ShardLayout { begins, file_bytes, offsets } =
-                    lay_out(&plan, plan.ranks.count(), plan.all.encode())?;
-                plan = Self { begins, file_bytes, offsets, ..plan };
-                plan.metadata = plan.begins.concat();
-                // The first byte differs from that of a pickle.
-                plan.metadata.insert(0, b'\n');
+                let layout = lay_out(&plan, plan.ranks.count(), plan.all.encode())?;
+                let metadata = layout.summary();
+                let ShardLayout { begins, file_bytes, offsets } = layout;
+                plan = Self { begins, file_bytes, offsets, metadata, ..plan };
             }
         }
         Ok(plan)

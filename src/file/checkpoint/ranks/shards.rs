@@ -3,7 +3,8 @@
 
 use std::io;
 
-use serde_json::{Map, Value, json};
+use flate2::Crc;
+use serde_json::{Value, json};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::pytorch::write_dcp::WrittenFolder;
@@ -27,10 +28,12 @@ pub(super) struct ShardLayout {
 /// The chunks of a file.
 #[derive(Default)]
 struct FileChunks {
-    tensors: Vec<(String, TensorInfo)>,
+    /// The numbers of their tensors, and their infos.
+    tensors: Vec<(usize, TensorInfo)>,
     /// Their numbers among all chunks.
     numbers: Vec<usize>,
-    sharding: Map<String, Value>,
+    /// The members of a JSON object that says where they belong.
+    sharding: String,
 }
 
 /// Lays out the files of a folder, given the ranks of its chunks.
@@ -38,13 +41,14 @@ pub(super) fn lay_out(folder: &dyn WrittenFolder, ranks: usize, encode: &dyn Enc
     let mut files: Vec<FileChunks> = (0..ranks).map(|_| FileChunks::default()).collect();
     let mut chunks = 0;
     for tensor in 0..folder.tensors() {
-        let (name, _) = folder.name(tensor);
+        let name = Value::String(folder.name(tensor).0).to_string();
         let whole = folder.info(tensor).shape.dims();
         folder.chunks(tensor, &mut |chunk| {
             let file = &mut files[chunk.item.rank];
+            let comma = if file.sharding.is_empty() { "" } else { "," };
             let value = json!({"saved_offsets": chunk.offsets, "global_shape": whole});
-            file.sharding.insert(name.clone(), value);
-            file.tensors.push((name.clone(), chunk.info.clone()));
+            file.sharding += &format!("{comma}{name}:{value}");
+            file.tensors.push((tensor, chunk.info.clone()));
             file.numbers.push(chunks);
             chunks += 1;
         });
@@ -58,12 +62,12 @@ pub(super) fn lay_out(folder: &dyn WrittenFolder, ranks: usize, encode: &dyn Enc
         }
         let entry = |key: &str, value: String| (key.to_owned(), MetadataValue::Text(value));
         let entries = [
-            entry(SHARDING_INFO, Value::Object(sharding).to_string()),
+            entry(SHARDING_INFO, format!("{{{sharding}}}")),
             entry(VERSION[0], VERSION[1].to_owned()),
             entry("format", "pt".to_owned()),
         ];
         let mut plan = Plan::empty(encode.with_metadata(&entries)?);
-        plan.fill(&WithoutPayloads(tensors))?;
+        plan.fill(&WithoutPayloads { folder, tensors })?;
         for (at, number) in numbers.into_iter().enumerate() {
             layout.offsets[number] = plan.layout().payload(at);
         }
@@ -73,14 +77,30 @@ pub(super) fn lay_out(folder: &dyn WrittenFolder, ranks: usize, encode: &dyn Enc
     Ok(layout)
 }
 
-/// Tensors without their bytes.
-struct WithoutPayloads(Vec<(String, TensorInfo)>);
+impl ShardLayout {
+    /// Returns a line for each file, by which two saves are compared.
+    pub(super) fn summary(&self) -> Vec<u8> {
+        let line = |(begin, bytes): (&Vec<u8>, &u64)| {
+            let mut crc = Crc::new();
+            crc.update(begin);
+            format!("{bytes} bytes, the first {} with the CRC-32 {:08x}\n", begin.len(), crc.sum())
+        };
+        self.begins.iter().zip(&self.file_bytes).map(line).collect::<String>().into_bytes()
+    }
+}
 
-impl Tensors for WithoutPayloads {
+/// Tensors of a folder without their bytes.
+struct WithoutPayloads<'a> {
+    folder: &'a dyn WrittenFolder,
+    tensors: Vec<(usize, TensorInfo)>,
+}
+
+impl Tensors for WithoutPayloads<'_> {
     fn send(&self, sink: &mut dyn TensorSink) -> Result<()> {
-        self.0
-            .iter()
-            .try_for_each(|(name, info)| sink.tensor(&TensorRecord { name, info, data: &NoPayload, tied: None }))
+        self.tensors.iter().try_for_each(|(tensor, info)| {
+            let (name, _) = self.folder.name(*tensor);
+            sink.tensor(&TensorRecord { name: &name, info, data: &NoPayload, tied: None })
+        })
     }
 }
 
