@@ -86,6 +86,7 @@ pub fn convert(
     let saving = in_format(SaveOptions::new(), format, ranks)?;
     let is_folder = format.is_some_and(is_folder);
     let format = format.and_then(file_format);
+    let keeps_values = is_folder && format.is_some_and(|format| format.has_values());
     let floats = dtype.map(float_named).transpose()?;
     let map = map.map(map_of).transpose()?;
     let callback = Callback::new(progress);
@@ -105,7 +106,7 @@ pub fn convert(
         let file = open_path(&source, false, &opening)?;
         let written = format.or_else(|| Format::for_path(&target));
         let is_cast = file.tensors().any(|tensor| cast_floats(floats, tensor.info(), written) != tensor.dtype());
-        let mut options = saving.write(kept(&file, written, (lossy, is_cast, is_folder))?);
+        let mut options = saving.write(kept(&file, written, (lossy, is_cast, keeps_values))?);
         options = options.progress(move |progress| told.tell(progress));
         if let Some(bytes) = max_shard_bytes {
             options = options.max_shard_bytes(bytes);
@@ -187,11 +188,11 @@ impl ShardJob {
 fn kept(
     file: &File,
     target: Option<&Format>,
-    (lossy, is_cast, is_folder): (bool, bool, bool),
+    (lossy, is_cast, keeps_values): (bool, bool, bool),
 ) -> tensorfile::Result<WriteOptions> {
     let mut metadata = file.metadata()?;
     metadata.entries.retain(|key, _| !(describes_layout(key) || is_cast && describes_dtypes(key)));
-    if is_folder {
+    if keeps_values {
         // These are values of the folder, not text.
         let entries = std::mem::take(&mut metadata.entries);
         metadata.entries = entries.into_iter().filter(|(key, _)| !metadata.has_value(key)).collect();

@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::ptd;
 use crate::error::{Error, ErrorKind, Result, Short, Warning, WarningKind};
@@ -201,7 +201,8 @@ fn read(file: &mut dyn ReadAt, limits: &Limits, index: &mut Index) -> Result<Fil
         limits,
         segments: Vec::new(),
         program,
-        found: HashMap::new(),
+        places: HashSet::new(),
+        copies: HashMap::new(),
         index,
         external: (0, None),
         warnings: Vec::new(),
@@ -235,8 +236,10 @@ struct ProgramParser<'a, 'i> {
     program: Table<'a>,
     /// The places of the segments in the file.
     segments: Vec<Range<u64>>,
-    /// The places of the tensors so far, by their names.
-    found: HashMap<String, Range<u64>>,
+    /// The names and places of the tensors so far.
+    places: HashSet<(String, u64)>,
+    /// The number of tensors of each name.
+    copies: HashMap<String, usize>,
     index: &'i mut Index,
     /// The number of tensors whose data is in another file, and the name of the first.
     external: (usize, Option<String>),
@@ -414,20 +417,19 @@ impl<'a> ProgramParser<'a, '_> {
         self.push(name, TensorInfo::blob(bytes), place)
     }
 
-    /// Adds a tensor. Methods share constants, so that one may come again.
+    /// Adds a tensor. Methods share constants, so that one may come again. Others of the same name get a number.
     fn push(&mut self, name: String, info: TensorInfo, place: Range<u64>) -> Result<()> {
-        match self.found.get(&name) {
-            Some(known) if *known == place => return Ok(()),
-            Some(_) => return Err(Error::new(ErrorKind::DuplicateName { name }).at(place.start)),
-            None => {}
+        if !self.places.insert((name.clone(), place.start)) {
+            return Ok(());
         }
-        let found = self.found.len() as u64 + 1;
+        let found = self.index.pushed() as u64 + 1;
         if found > self.limits.tensors {
             return Err(ErrorKind::Limit { what: "number of tensors", found, limit: self.limits.tensors }.into());
         }
-        self.index.push(Some(&name), info, place.clone())?;
-        self.found.insert(name, place);
-        Ok(())
+        let copies = self.copies.entry(name.clone()).or_default();
+        *copies += 1;
+        let name = if *copies == 1 { name } else { format!("{name}.{copies}") };
+        self.index.push(Some(&name), info, place)
     }
 }
 

@@ -56,9 +56,14 @@ fn looks_like(file: &mut dyn ReadAt) -> bool {
     const HEADER: usize = 30;
     const NAME_LENGTH: usize = 26;
 
+    // Few files are archives, and all are looked at.
+    let mut zip = [0; 2];
+    let is_zip = file.file_len().is_some() && file.peek_at(0, &mut zip).is_ok() && zip == *b"PK";
     let mut begin = [0; HEADER + PROGRAM.len()];
-    let is_read = file.file_len().is_some() && file.peek_at(0, &mut begin).is_ok();
-    is_read && begin.ends_with(PROGRAM.as_bytes()) && usize::from(begin[NAME_LENGTH]) == PROGRAM.len()
+    is_zip
+        && file.peek_at(0, &mut begin).is_ok()
+        && begin.ends_with(PROGRAM.as_bytes())
+        && usize::from(begin[NAME_LENGTH]) == PROGRAM.len()
 }
 
 #[derive(Debug, Default)]

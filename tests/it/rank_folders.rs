@@ -238,6 +238,26 @@ fn a_folder_that_was_killed_while_it_was_completed_is_completed() {
     }
 }
 
+#[test]
+fn a_folder_that_was_taken_over_is_removed_if_that_fails() {
+    let map = map();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run");
+    let save = SaveOptions::new().format(&safetensors::FORMAT).ranks(3);
+    let plan = save.plan(&path, &map).unwrap();
+    // As a job leaves it: the metadata is that of the whole folder.
+    SaveOptions::new().format(&safetensors::FORMAT).ranks(RankFolder::new(3).job(1, 1)).save(&path, &map).unwrap();
+    fs::rename(path.join(".metadata.1-of-1.tmp"), path.join(".metadata.tmp")).unwrap();
+    // It was killed while the files got their names.
+    let name = "shard-00001-model-00001-of-00001.safetensors";
+    fs::rename(path.join(format!("{name}.tmp")), path.join(name)).unwrap();
+    assert!(message(File::open(&path)).contains("that was not saved whole"));
+    plan.save(&TensorMap::new()).unwrap_err();
+    assert_eq!(contents(&path), []);
+    plan.save(&map).unwrap();
+    assert_eq!(load(&path), sorted(&map));
+}
+
 /// Tensors that take some milliseconds to write.
 fn large() -> TensorMap {
     (0..6).map(|at| (format!("layers.{at}"), tensor(Dtype::F32, &[256, 1000]))).collect()

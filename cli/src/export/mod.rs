@@ -157,8 +157,8 @@ impl<'t> Export<'t> {
         drop_opaque(args, &contents.opaque, &target, &mut notes)?;
         let tensors = Storable { tensors, format: target.format };
         let mut entries = kept.entries;
-        if target.ranks.is_some() {
-            // They are values of the folder that was read.
+        if target.ranks.is_some() && target.format.has_values() {
+            // They are values of the folder that was read, and are copied as such.
             entries.retain(|key, _| !kept.metadata.iter().any(|metadata| metadata.has_value(key)));
         }
         drop_metadata(args, &mut entries, kept.format, &target, &mut notes)?;

@@ -90,6 +90,8 @@ fn a_folder_is_made_of_safetensors_files() {
         "verify --payload hf",
         "convert old_2 hf --to hf-sharded",
         "convert old_2 - --to hf-sharded",
+        "convert plain values --to hf-sharded --filter model.*",
+        "info values",
     ]));
 }
 

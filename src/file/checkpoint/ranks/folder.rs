@@ -96,7 +96,11 @@ impl Drop for NewFolder<'_> {
         // The error of saving matters more than one of these.
         if self.is_begun {
             for rank in self.plan.own_files() {
-                let _ = fs::remove_file(self.folder.join(self.plan.kind.unfinished_file(rank)));
+                let kind = self.plan.kind;
+                // A killed process may have given some files their names, and without metadata they would be a checkpoint.
+                for name in [kind.unfinished_file(rank), kind.file(rank)] {
+                    let _ = fs::remove_file(self.folder.join(name));
+                }
             }
             let metadata = self.metadata();
             let _ = fs::remove_file(metadata.with_extension("part"));
