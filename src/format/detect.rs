@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use super::known::{KNOWN, KnownFormat};
-use super::{FORMATS, READ_FORMATS};
+use super::{FORMATS, READ_FORMATS, only_read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::Format;
 use crate::read::foreign;
 use crate::storage::ReadAt;
-use crate::write::WriteOptions;
 
 /// The number of bytes at the start of a file that hold all magics.
 const BEGIN: usize = 64;
@@ -140,7 +139,7 @@ pub(crate) fn by_extension(path: &Path) -> Result<&'static Format> {
         return Format::named(known.name).ok_or_else(|| known.feature_off());
     }
     if let Some(read) = READ_FORMATS.iter().find(|format| has_extension(format, path)) {
-        return Err((read.encode)(&WriteOptions::new()).err().unwrap_or_else(|| unknown(&[])));
+        return Err(only_read(read.name));
     }
     let extensions: Vec<String> =
         FORMATS.iter().flat_map(|format| format.extensions).map(|extension| format!(".{extension}")).collect();

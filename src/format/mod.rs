@@ -109,7 +109,6 @@ pub const READ_FORMATS: &[&Format] = &[
 ];
 
 /// Returns the error for a file to write in a format that is only read.
-#[cfg(any(feature = "ptd", all(feature = "npz", feature = "safetensors")))]
 pub(crate) fn only_read(format: &str) -> crate::error::Error {
     let (what, instead) = (format!("write {format} files"), "ExecuTorch makes them; they are only read".to_owned());
     crate::error::ErrorKind::Unsupported { what, instead }.into()

@@ -104,6 +104,45 @@ fn a_missing_file_of_safetensors_is_noticed() {
 }
 
 #[test]
+fn a_folder_of_no_tensors_opens() {
+    for (format, _) in kinds() {
+        for job in [None, Some((1, 1))] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut ranks = RankFolder::new(3);
+            if let Some((number, of)) = job {
+                ranks = ranks.job(number, of);
+            }
+            SaveOptions::new().format(format).ranks(ranks).save(folder.path(), &TensorMap::new()).unwrap();
+            if job.is_some() {
+                finish_ranks(folder.path()).unwrap();
+            }
+            assert_eq!(load(folder.path()), TensorMap::new(), "{}", format.name);
+        }
+    }
+}
+
+#[test]
+fn names_have_the_prefix() {
+    let map: TensorMap = [("a.b", tensor(Dtype::F32, &[4]))].into_iter().collect();
+    for (format, _) in kinds() {
+        let folder = tempfile::tempdir().unwrap();
+        let ranks = RankFolder::new(2).prefix("model");
+        SaveOptions::new().format(format).ranks(ranks).save(folder.path(), &map).unwrap();
+        assert!(load(folder.path()).names().eq(["model.a.b"]), "{}", format.name);
+    }
+}
+
+#[test]
+fn other_files_keep_their_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let save = SaveOptions::new().format(&safetensors::FORMAT).ranks(RankFolder::new(2).job(1, 1));
+    save.save(folder.path(), &map()).unwrap();
+    fs::write(folder.path().join("notes.tmp"), "mine").unwrap();
+    finish_ranks(folder.path()).unwrap();
+    assert_eq!(fs::read(folder.path().join("notes.tmp")).unwrap(), b"mine");
+}
+
+#[test]
 fn metadata_goes_to_each_file() {
     let map: TensorMap = [("a", tensor(Dtype::F32, &[4]))].into_iter().collect();
     let options = WriteOptions::new().metadata([("epoch".to_owned(), "7".to_owned())].into_iter().collect());

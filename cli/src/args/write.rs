@@ -157,16 +157,11 @@ impl Target {
     pub fn new(path: &Path, format: Option<&'static Format>) -> Outcome<Self> {
         refuse_url(path)?;
         let format = format.or_else(|| Format::for_path(path)).ok_or_else(|| {
-            if let Some(read) = READ_FORMATS.iter().find(|format| {
-                format
-                    .extensions
-                    .iter()
-                    .any(|own| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(own)))
-            }) {
-                return Failure::usage_at(path, format_args!("{} files are read, not written", read.name));
-            }
             let extensions: Vec<&str> = FORMATS.iter().flat_map(|format| format.extensions).copied().collect();
             let given = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+            if let Some(read) = READ_FORMATS.iter().find(|format| format.extensions.contains(&given.as_str())) {
+                return Failure::usage_at(path, format_args!("{} files are read, not written", read.name));
+            }
             let is_alike = |own: &&&str| own.starts_with(&given) || given.starts_with(**own);
             if is_stdout(path) {
                 return Failure::usage("standard output needs --to, the format to write");

@@ -1,5 +1,6 @@
 //! The parts of a trainer's folder that several jobs write.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -90,7 +91,7 @@ pub fn commit_ranks(folder: impl AsRef<Path>, parts: &[RankPart], reads_files: b
 
 fn check(folder: &Path, parts: &[RankPart], reads_files: bool) -> Result<()> {
     let Some(first) = parts.first() else { return Err(refused("there are no parts".to_owned())) };
-    let mut by_job: Vec<Option<&RankPart>> = Vec::new();
+    let mut by_job: BTreeMap<usize, &RankPart> = BTreeMap::new();
     for part in parts {
         let RankPart { job, of, .. } = part;
         if *of != first.of {
@@ -99,21 +100,15 @@ fn check(folder: &Path, parts: &[RankPart], reads_files: bool) -> Result<()> {
         if *job == 0 || job > of {
             return Err(refused(format!("there is no job {job} of {of}")));
         }
-        if by_job.len() < *job {
-            by_job.resize(*job, None);
-        }
-        match &mut by_job[job - 1] {
-            Some(known) if *known != part => {
-                return Err(refused(format!("job {job} of {of} was done twice, with different files")));
-            }
-            known => *known = Some(part),
+        if by_job.insert(*job, part).is_some_and(|known| known != part) {
+            return Err(refused(format!("job {job} of {of} was done twice, with different files")));
         }
     }
-    let missing = by_job.iter().position(Option::is_none).or(Some(by_job.len()).filter(|known| *known < first.of));
-    if let Some(missing) = missing {
-        return Err(refused(format!("the part of job {} of {} is missing", missing + 1, first.of)));
+    let gap = by_job.keys().zip(1..).find(|(job, number)| *job != number).map(|(_, number)| number);
+    if let Some(missing) = gap.or(Some(by_job.len() + 1).filter(|number| *number <= first.of)) {
+        return Err(refused(format!("the part of job {missing} of {} is missing", first.of)));
     }
-    for part in by_job.into_iter().flatten() {
+    for part in by_job.into_values() {
         part.files.iter().try_for_each(|file| check_file(folder, part, file, reads_files))?;
     }
     Ok(())

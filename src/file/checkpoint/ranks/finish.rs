@@ -29,7 +29,8 @@ pub(super) fn complete(
         #[cfg(feature = "safetensors")]
         FolderKind::Shards => {
             for file in files {
-                fs::rename(folder.join(&file), folder.join(without_end(&file)))?;
+                let name = without_end(&file).expect("only such files are left");
+                fs::rename(folder.join(file), folder.join(name))?;
             }
             durability.flush_folder(&metadata_path)?;
             metadata
@@ -41,10 +42,9 @@ pub(super) fn complete(
     durability.flush_folder(&metadata_path)
 }
 
-#[cfg(feature = "safetensors")]
-fn without_end(file: &Path) -> PathBuf {
-    let name = file.to_string_lossy();
-    name.strip_suffix(UNFINISHED).unwrap_or(&name).into()
+/// Returns the name of a file when the folder is complete, if it has another one before.
+fn without_end(file: &Path) -> Option<PathBuf> {
+    file.to_str()?.strip_suffix(UNFINISHED).map(PathBuf::from)
 }
 
 /// Completes a folder whose jobs have all saved their ranks. If it is complete already, nothing happens.
@@ -65,11 +65,12 @@ fn finish_jobs(folder: &Path, names: &[PathBuf]) -> Result<()> {
     if let Some((_, other, name)) = jobs.iter().find(|(_, other, _)| *other != of) {
         return refuse(format!("`{}` is of {of} jobs, and `{}` of {other}", first.display(), name.display()));
     }
-    let is_left = |name: &&PathBuf| job_of(name).is_none() && name.to_string_lossy().ends_with(UNFINISHED);
+    let is_left = |name: &&PathBuf| without_end(name).is_some_and(|name| is_rank_file(&name));
     // It may have been killed while it was completed: when all files had their names, and some metadata was removed.
     let has_names = |name: &PathBuf| name == Path::new(METADATA) || is_rank_file(name);
     let was_completed = names.iter().any(has_names) && !names.iter().any(|name| is_left(&name));
-    let missing = (1..=of).find(|number| !jobs.iter().any(|(found, ..)| found == number));
+    let gap = jobs.iter().zip(1..).find(|((found, ..), number)| found != number);
+    let missing = gap.map(|(_, number)| number).or(Some(jobs.len() + 1).filter(|number| *number <= of));
     if let Some(missing) = missing.filter(|_| !was_completed) {
         return refuse(format!("job {missing} of {of} has not saved its ranks"));
     }

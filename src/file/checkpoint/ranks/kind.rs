@@ -58,7 +58,7 @@ pub(super) fn job_of(name: &Path) -> Option<(usize, usize)> {
     let numbers = name.to_str()?.strip_prefix(".metadata.")?.strip_suffix(UNFINISHED)?;
     let (number, of) = numbers.split_once("-of-")?;
     let job = (number.parse().ok()?, of.parse().ok()?);
-    (name == Path::new(&job_metadata(job.0, job.1))).then_some(job)
+    ((1..=job.1).contains(&job.0) && name == Path::new(&job_metadata(job.0, job.1))).then_some(job)
 }
 
 #[cfg(test)]
@@ -68,7 +68,13 @@ mod tests {
     #[test]
     fn jobs_are_known_by_the_names_of_their_metadata() {
         assert_eq!(job_of(Path::new(".metadata.3-of-8.tmp")), Some((3, 8)));
-        for other in [".metadata.tmp", ".metadata.03-of-8.tmp", ".metadata.3-of-8", "metadata.3-of-8.tmp"] {
+        for other in [
+            ".metadata.tmp",
+            ".metadata.03-of-8.tmp",
+            ".metadata.3-of-8",
+            "metadata.3-of-8.tmp",
+            ".metadata.9-of-8.tmp",
+        ] {
             assert_eq!(job_of(Path::new(other)), None, "{other}");
         }
     }

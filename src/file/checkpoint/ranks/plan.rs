@@ -304,9 +304,10 @@ fn check_count(folder: &RankFolder) -> Result<()> {
     let ranks = folder.count();
     match folder.own_job() {
         Some((number, of)) if number == 0 || number > of || of > ranks => {
-            let (what, instead) =
-                (format!("save the ranks of job {number} of {of}"), "jobs are numbered from 1, and have ranks");
-            return Err(ErrorKind::Unsupported { what, instead: instead.to_owned() }.into());
+            let instead = format!("jobs are numbered from 1, and {ranks} ranks are enough for {ranks} jobs");
+            return Err(
+                ErrorKind::Unsupported { what: format!("save the ranks of job {number} of {of}"), instead }.into()
+            );
         }
         _ => {}
     }

@@ -54,8 +54,9 @@ pub(super) fn lay_out(folder: &dyn WrittenFolder, ranks: usize, encode: &dyn Enc
         });
     }
     let mut layout = ShardLayout { begins: Vec::new(), file_bytes: Vec::new(), offsets: vec![0; chunks] };
-    for FileChunks { tensors, numbers, sharding } in files {
-        if numbers.is_empty() {
+    for (rank, FileChunks { tensors, numbers, sharding }) in files.into_iter().enumerate() {
+        // A folder without a file would not open, so the first one is there for no tensors too.
+        if numbers.is_empty() && rank > 0 {
             layout.begins.push(Vec::new());
             layout.file_bytes.push(0);
             continue;
