@@ -460,7 +460,6 @@ impl SaveOptions {
         }
         let encode = match kind {
             FolderKind::Dcp => pytorch::encode_copies(&self.write)?,
-            #[cfg(feature = "safetensors")]
             FolderKind::Shards => self.encode_for(format, tensors)?,
         };
         let mut all = Plan::empty(encode);

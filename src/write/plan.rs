@@ -81,7 +81,7 @@ impl Plan {
         self.layout.end_offset + self.layout.end.len() as u64
     }
 
-    #[cfg(all(feature = "pytorch", feature = "safetensors"))]
+    #[cfg(feature = "pytorch")]
     pub(crate) fn layout(&self) -> &FileLayout {
         &self.layout
     }

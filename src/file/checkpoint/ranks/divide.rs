@@ -102,7 +102,6 @@ impl Splitter<'_, '_, '_> {
         let chunk = &self.chunks[number];
         match self.kind {
             FolderKind::Dcp => item_frame(&chunk.info, chunk.crc.sum()),
-            #[cfg(feature = "safetensors")]
             FolderKind::Shards => Ok(ItemFrame { before: Vec::new(), after: Vec::new() }),
         }
     }

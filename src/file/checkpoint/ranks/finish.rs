@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::kind::{FolderKind, UNFINISHED, job_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::file::checkpoint::directory::{METADATA, PICKLE, file_names, own_checkpoint};
+use crate::file::checkpoint::is_rank_file;
 use crate::storage::Durability;
 
 /// Completes a folder whose files are there. The first metadata becomes that of the folder; the others are removed.
@@ -26,7 +27,6 @@ pub(super) fn complete(
             fs::rename(first, &metadata_path)?;
             others
         }
-        #[cfg(feature = "safetensors")]
         FolderKind::Shards => {
             for file in files {
                 let name = without_end(&file).expect("only such files are left");
@@ -36,8 +36,6 @@ pub(super) fn complete(
             metadata
         }
     };
-    #[cfg(not(feature = "safetensors"))]
-    drop(files);
     left.iter().try_for_each(fs::remove_file)?;
     durability.flush_folder(&metadata_path)
 }
@@ -82,26 +80,8 @@ fn finish_jobs(folder: &Path, names: &[PathBuf]) -> Result<()> {
             ));
         }
     }
+    let kind = if expected.first() == Some(&PICKLE) { FolderKind::Dcp } else { FolderKind::Shards };
     let metadata: Vec<PathBuf> = jobs.iter().map(|(.., name)| folder.join(name)).collect();
     let left = names.iter().filter(is_left).cloned();
-    Ok(complete(folder, kind_of(&expected)?, &metadata, left, Durability::Flushed)?)
-}
-
-/// Returns whether a name is that of a complete file of safetensors.
-fn is_rank_file(name: &Path) -> bool {
-    #[cfg(feature = "safetensors")]
-    return crate::file::checkpoint::is_rank_file(name);
-    #[cfg(not(feature = "safetensors"))]
-    return name.as_os_str().is_empty();
-}
-
-/// Returns the kind of a folder with this metadata.
-fn kind_of(metadata: &[u8]) -> Result<FolderKind> {
-    if metadata.first() == Some(&PICKLE) {
-        return Ok(FolderKind::Dcp);
-    }
-    #[cfg(feature = "safetensors")]
-    return Ok(FolderKind::Shards);
-    #[cfg(not(feature = "safetensors"))]
-    return Err(crate::format::shards_off());
+    Ok(complete(folder, kind, &metadata, left, Durability::Flushed)?)
 }

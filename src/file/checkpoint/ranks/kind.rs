@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::format::pytorch::write_dcp::rank_file;
-use crate::format::{Format, pytorch};
+use crate::format::{Format, pytorch, safetensors};
 
 /// What the files of a folder are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,7 +11,6 @@ pub(in crate::file) enum FolderKind {
     /// Archives of chunks, and a file with the metadata: `torch.distributed.checkpoint`.
     Dcp,
     /// Files of safetensors, each with the metadata of its chunks: `HuggingFaceStorageWriter`.
-    #[cfg(feature = "safetensors")]
     Shards,
 }
 
@@ -20,8 +19,7 @@ impl FolderKind {
     pub(in crate::file) fn of(format: &Format) -> Option<Self> {
         match format.name {
             name if name == pytorch::FORMAT.name => Some(Self::Dcp),
-            #[cfg(feature = "safetensors")]
-            name if name == crate::format::safetensors::FORMAT.name => Some(Self::Shards),
+            name if name == safetensors::FORMAT.name => Some(Self::Shards),
             _ => None,
         }
     }
@@ -30,7 +28,6 @@ impl FolderKind {
     pub(super) fn file(self, rank: usize) -> String {
         match self {
             Self::Dcp => rank_file(rank),
-            #[cfg(feature = "safetensors")]
             Self::Shards => format!("shard-{:05}-model-00001-of-00001.safetensors", rank + 1),
         }
     }
@@ -39,7 +36,6 @@ impl FolderKind {
     pub(super) fn unfinished_file(self, rank: usize) -> String {
         match self {
             Self::Dcp => self.file(rank),
-            #[cfg(feature = "safetensors")]
             Self::Shards => self.file(rank) + UNFINISHED,
         }
     }

@@ -7,7 +7,6 @@ mod kind;
 mod plan;
 mod rank_files;
 mod save;
-#[cfg(feature = "safetensors")]
 mod shards;
 
 pub(in crate::file) use finish::finish_ranks;

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use hashbrown::HashMap;
 
 use super::kind::FolderKind;
-#[cfg(feature = "safetensors")]
 use super::shards::{ShardLayout, lay_out};
 use crate::error::{Error, ErrorKind, Result, cannot_store};
 use crate::file::RankFolder;
@@ -147,7 +146,6 @@ impl RankPlan {
                 plan.place()?;
                 plan.metadata = metadata(&plan, plan.ranks.count());
             }
-            #[cfg(feature = "safetensors")]
             FolderKind::Shards => {
                 plan.offsets = vec![0; chunks];
                 let layout = lay_out(&plan, plan.ranks.count(), plan.all.encode())?;
