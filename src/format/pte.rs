@@ -24,7 +24,7 @@ use crate::limits::Limits;
 use crate::model::{FileMetadata, FormatSpec, Magic};
 use crate::read::{FlatbufferReader, Index, IndexReader, Table};
 use crate::storage::ReadAt;
-use crate::tensor::{Layout, Shape, TensorInfo};
+use crate::tensor::{InvalidTensor, Layout, Shape, TensorInfo};
 use crate::write::{Encode, WriteOptions};
 
 /// The format as a value, for choosing one at run time.
@@ -71,6 +71,7 @@ mod fields {
 
     pub(super) mod tensor {
         pub(in super::super) const SCALAR_TYPE: usize = 0;
+        pub(in super::super) const STORAGE_OFFSET: usize = 1;
         pub(in super::super) const SIZES: usize = 2;
         pub(in super::super) const DIM_ORDER: usize = 3;
         pub(in super::super) const DATA_BUFFER_IDX: usize = 5;
@@ -305,6 +306,11 @@ impl<'a> ProgramParser<'a, '_> {
             (_, false) => format!("constants.{number}"),
             (_, true) => format!("mutable.{list}.{number}"),
         };
+        // It would move the elements. ExecuTorch loads no such program either.
+        if tensor.u32(fields::tensor::STORAGE_OFFSET)? != 0 {
+            let what = "its storage offset is not 0".to_owned();
+            return Err(malformed(what).in_tensor(name).at(tensor.offset()));
+        }
         let place = self.data(tensor, number, is_mutable.then_some(list));
         let (room, known) = place.map_err(|error| error.in_tensor(&*name))?;
         let info = match self.info(tensor).map_err(|error| error.in_tensor(&*name))? {
@@ -371,7 +377,11 @@ impl<'a> ProgramParser<'a, '_> {
             shape.push(usize::try_from(size).map_err(negative)?);
         }
         let order = order.as_flattened();
-        let layout = if order.len() == shape.rank() { Layout::from_dim_order(order) } else { Ok(Layout::RowMajor) };
+        let layout = if order.len() == shape.rank() {
+            Layout::from_dim_order(order)
+        } else {
+            Err(InvalidTensor::DimOrderRank { found: order.len(), rank: shape.rank() })
+        };
         let layout = layout.map_err(|invalid| Error::from(invalid).at(tensor.offset()))?;
         Ok(ptd::dtype(scalar_type).map(|dtype| TensorInfo { dtype, shape, layout }).ok_or(scalar_type))
     }

@@ -111,6 +111,59 @@ fn they_are_not_written() {
     }
 }
 
+/// Makes a program without a header: one `f32[2]` whose data is in the flatbuffer, with this offset and dim order.
+fn program(storage_offset: i32, order: &[u8]) -> Vec<u8> {
+    // The numbers of fields in `program.fbs`, as distances in a list of fields.
+    const fn field(number: u16) -> u16 {
+        4 + 2 * number
+    }
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let buffer = |builder: &mut flatbuffers::FlatBufferBuilder<'static>, bytes: &[u8]| {
+        let bytes = builder.create_vector(bytes);
+        let table = builder.start_table();
+        builder.push_slot_always(field(0), bytes);
+        builder.end_table(table)
+    };
+    let elements: Vec<u8> = [1.5_f32, -2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+    let buffers = [buffer(&mut builder, &[]), buffer(&mut builder, &elements)];
+    let buffers = builder.create_vector(&buffers);
+    let (sizes, order) = (builder.create_vector(&[2_i32]), builder.create_vector(order));
+    let tensor = builder.start_table();
+    builder.push_slot(field(0), 6_i8, 0);
+    builder.push_slot(field(1), storage_offset, 0);
+    builder.push_slot_always(field(2), sizes);
+    builder.push_slot_always(field(3), order);
+    builder.push_slot(field(5), 1_u32, 0);
+    let tensor = builder.end_table(tensor);
+    let value = builder.start_table();
+    builder.push_slot(field(0), 5_u8, 0);
+    builder.push_slot_always(field(1), tensor);
+    let value = builder.end_table(value);
+    let (name, values) = (builder.create_string("forward"), builder.create_vector(&[value]));
+    let plan = builder.start_table();
+    builder.push_slot_always(field(0), name);
+    builder.push_slot_always(field(2), values);
+    let plan = builder.end_table(plan);
+    let plans = builder.create_vector(&[plan]);
+    let root = builder.start_table();
+    builder.push_slot_always(field(1), plans);
+    builder.push_slot_always(field(2), buffers);
+    let root = builder.end_table(root);
+    builder.finish(root, Some("ET12"));
+    builder.finished_data().to_vec()
+}
+
+/// Programs of ExecuTorch before September 2024 have their constants in the flatbuffer.
+#[test]
+fn constants_in_the_flatbuffer_are_read() {
+    let file = File::from_bytes(program(0, &[0])).unwrap();
+    assert_eq!(file.array::<f32, ndarray::Ix1>("constants.1").unwrap(), ndarray::array![1.5, -2.0]);
+    let error = message(File::from_bytes(program(1, &[0])));
+    assert!(error.contains("tensor `constants.1`: its storage offset is not 0"), "{error}");
+    let error = message(File::from_bytes(program(0, &[])));
+    assert!(error.contains("tensor `constants.1`: "), "{error}");
+}
+
 /// Opens a file and reads all of it. It may fail, but must end.
 fn read(bytes: Vec<u8>) -> bool {
     File::from_bytes(bytes).and_then(|file| file.load::<TensorMap>()).is_ok()
