@@ -92,7 +92,7 @@ pub(crate) use metadata::asked_for;
 pub(crate) use nothing::{store_or, stores_nothing};
 pub(crate) use path::{Mark, Path, first_segment, is_index, strip};
 pub(crate) use positional::{Matched, NamesByPosition, Step, match_by_position, needs_names};
-pub(crate) use record::{WithinRange, gather};
+pub(crate) use record::{TemporaryBytes, WithinRange, gather};
 pub(crate) use serializer::{HeaderField, Numbers, SentCounts, not_bytes};
 pub(crate) use spec::{Copies, dims_text};
 pub(crate) use traits::{LoadFrom, MetadataOf};

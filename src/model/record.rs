@@ -165,6 +165,24 @@ impl TensorData for &[u8] {
     }
 }
 
+/// Bytes in memory that only this tensor has while it is sent. Another value may come from the same place later, so the place
+/// identifies nothing.
+pub(crate) struct TemporaryBytes<'a>(pub(crate) &'a [u8]);
+
+impl TensorData for TemporaryBytes<'_> {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        Some(self.0)
+    }
+
+    fn write_to(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        write_all(out, self.0)
+    }
+
+    fn storage_id(&self) -> Option<u64> {
+        None
+    }
+}
+
 impl TensorData for Cow<'_, [u8]> {
     fn as_bytes(&self) -> Option<&[u8]> {
         Some(self)

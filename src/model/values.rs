@@ -8,7 +8,8 @@ use hashbrown::hash_map::Entry;
 
 use super::loaded::{Payload, cannot_borrow};
 use super::{
-    ArrayField, BorrowedPayloads, Entries, FieldAttrs, FromTensors, Node, Sink, Source, Store, TensorFile, TensorSpec,
+    ArrayField, BorrowedPayloads, Entries, FieldAttrs, FromTensors, Node, Sink, Source, Store, TemporaryBytes,
+    TensorFile, TensorSpec,
 };
 use crate::error::{ErrorKind, Result};
 use crate::tensor::checked_io::write_all;
@@ -199,7 +200,8 @@ macro_rules! number {
 
         impl Store for $scalar {
             fn store(&self, sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
-                store_numbers(std::slice::from_ref(self), &[], sink)
+                // Types that store a number which they compute have it in one place of the stack, one after the other.
+                store_temporary(std::slice::from_ref(self), &[], sink)
             }
 
             fn store_list(list: &[Self], sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
@@ -211,7 +213,7 @@ macro_rules! number {
             }
 
             fn store_halves(front: &[Self], back: &[Self], sink: &mut dyn Sink, _: &FieldAttrs) -> Result<()> {
-                store_numbers(&[front, back].concat(), &[front.len() + back.len()], sink)
+                store_temporary(&[front, back].concat(), &[front.len() + back.len()], sink)
             }
 
             fn borrow_list<'a>(list: &'a [Self], payloads: &mut BorrowedPayloads<'a>) {
@@ -248,6 +250,11 @@ for_each_dtype!(numbers);
 
 fn store_numbers<A: Element>(numbers: &[A], shape: &[usize], sink: &mut (dyn Sink + '_)) -> Result<()> {
     sink.tensor(&TensorInfo::new(A::DTYPE, shape), &Element::as_le_bytes(numbers))
+}
+
+/// Stores numbers whose memory is not theirs for longer than this call.
+fn store_temporary<A: Element>(numbers: &[A], shape: &[usize], sink: &mut (dyn Sink + '_)) -> Result<()> {
+    sink.tensor(&TensorInfo::new(A::DTYPE, shape), &TemporaryBytes(&Element::as_le_bytes(numbers)))
 }
 
 fn load_numbers<'de, A: Element>(source: &mut (dyn Source<'de> + '_), spec: &TensorSpec) -> Result<Vec<A>> {

@@ -11,7 +11,9 @@ use serde::ser::{
 
 use super::token;
 use crate::error::{Error, ErrorKind, Result};
-use crate::model::{HeaderField, MapKey, Mark, Numbers, SentCounts, Serializer, Sink, not_a_key, not_bytes};
+use crate::model::{
+    HeaderField, MapKey, Mark, Numbers, SentCounts, Serializer, Sink, TemporaryBytes, not_a_key, not_bytes,
+};
 use crate::tensor::{Dtype, Element, Layout, Shape, TensorInfo};
 
 impl<'s> Serializer<'s> {
@@ -28,7 +30,7 @@ impl<'s> Serializer<'s> {
         }
         match &mut self.serde.numbers {
             Some(numbers) => numbers.push(dtype, bytes).map_err(|kind| Error::new(kind).in_tensor(self.path.name())),
-            None => self.tensor(&TensorInfo::new(dtype, []), &bytes),
+            None => self.tensor(&TensorInfo::new(dtype, []), &TemporaryBytes(bytes)),
         }
     }
 
@@ -134,10 +136,10 @@ impl<'a, 's> serde::Serializer for &'a mut Serializer<'s> {
 
     fn serialize_bytes(self, bytes: &[u8]) -> Result<()> {
         if let Some(info) = self.serde.payload.take() {
-            return self.tensor(&info, &bytes);
+            return self.tensor(&info, &TemporaryBytes(bytes));
         }
         self.enter()?;
-        self.tensor(&TensorInfo::new(Dtype::U8, [bytes.len()]), &bytes)
+        self.tensor(&TensorInfo::new(Dtype::U8, [bytes.len()]), &TemporaryBytes(bytes))
     }
 
     fn serialize_none(self) -> Result<()> {
@@ -348,7 +350,7 @@ impl<'a, 's> ListSerializer<'a, 's> {
             Some(dtype) => {
                 let info = TensorInfo::new(dtype, dims.unwrap_or_else(|| [numbers.len].into()));
                 info.check_payload(numbers.bytes.len() as u64)?;
-                serializer.tensor(&info, &&*numbers.bytes)
+                serializer.tensor(&info, &TemporaryBytes(&numbers.bytes))
             }
             None if dims.is_some() => {
                 let instead = "its dtype cannot be told; `#[serde(with = \"tensorfile::array\")]` tells it";

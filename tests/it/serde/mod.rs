@@ -8,6 +8,8 @@ mod nothing;
 mod other_formats;
 mod plain_types;
 mod streams;
+#[cfg(all(feature = "ptd", feature = "pytorch"))]
+mod temporaries;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
