@@ -1,0 +1,161 @@
+//! Tensors of the caller on their way to a file.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indexmap::IndexMap;
+use tensorfile::model::{TensorData, TensorRecord, TensorSink};
+use tensorfile::view::CastView;
+use tensorfile::{Dtype, Format, TensorInfo, Tensors, WriteOptions};
+
+use crate::callbacks::Sink;
+use crate::file::has_elements;
+use crate::pointers::{self, ForeignElements, Shared, Tag};
+use crate::{Failure, Result, TF_SAVE_WITHOUT_METADATA, dtype, options, tf_array, tf_save_options};
+
+/// Named tensors in your memory, and metadata, to be written to files. Use it from one thread at a time.
+#[derive(Debug)]
+pub struct tf_writer(Shared<Mutex<Arrays>>);
+
+#[derive(Debug, Default)]
+pub struct Arrays {
+    arrays: Vec<Array>,
+    metadata: IndexMap<String, String>,
+}
+
+#[derive(Debug)]
+struct Array {
+    name: String,
+    info: TensorInfo,
+    elements: ForeignElements,
+}
+
+impl tf_writer {
+    pub(crate) fn new() -> Self {
+        Self(Shared::new(Mutex::default()))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Arrays> {
+        self.0.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Arrays {
+    pub fn add(&mut self, array: &tf_array) -> Result<()> {
+        let array = Array::new(array)?;
+        self.arrays.push(array);
+        Ok(())
+    }
+
+    pub fn set_metadata(&mut self, key: &str, value: &str) {
+        self.metadata.insert(key.to_owned(), value.to_owned());
+    }
+
+    pub fn save(&self, path: &Path, with: &tf_save_options) -> Result<()> {
+        let options = options::save(with, self.write_options())?;
+        cast(self, with, Format::for_path(path), &mut |tensors| Ok(options.save(path, tensors)?))
+    }
+
+    pub fn write(&self, sink: Sink, with: &tf_save_options) -> Result<()> {
+        let options = options::save(with, self.write_options())?;
+        if with.format.len == 0 {
+            return Err(Failure::argument("a stream has no extension; `format` of the options names the format"));
+        }
+        let mut sink = Some(sink);
+        cast(self, with, None, &mut |tensors| {
+            let sink = sink.take().expect("it is called once");
+            Ok(options.plan("", tensors)?.to_writer(sink, tensors)?)
+        })
+    }
+
+    fn write_options(&self) -> WriteOptions {
+        WriteOptions::new().metadata(self.metadata.clone())
+    }
+}
+
+/// Copies a file to another one.
+pub fn convert(file: &tensorfile::File, path: &Path, with: &tf_save_options) -> Result<()> {
+    let write = match with.flags & TF_SAVE_WITHOUT_METADATA {
+        0 => WriteOptions::new().keep_metadata(&file.metadata()?),
+        _ => WriteOptions::new(),
+    };
+    let options = options::save(with, write)?;
+    cast(file, with, Format::for_path(path), &mut |tensors| Ok(options.save(path, tensors)?))
+}
+
+/// Calls `save` with tensors whose floats are cast, if that is asked for.
+fn cast(
+    tensors: &dyn Tensors,
+    with: &tf_save_options,
+    by_path: Option<&'static Format>,
+    save: &mut dyn FnMut(&dyn Tensors) -> Result<()>,
+) -> Result<()> {
+    let Some(floats) = dtype::from_number(with.floats)? else { return save(tensors) };
+    if !floats.is_float() {
+        return Err(Failure::argument(format!("floats are cast to floats, not to {floats}")));
+    }
+    let format = with.format.non_empty()?.map_or(by_path, Format::named);
+    let target = |_: &str, info: &TensorInfo| match format {
+        _ if !info.dtype.is_float() => info.dtype,
+        Some(format) => format.usual_dtype(info, floats),
+        None => floats,
+    };
+    save(&CastView::new(tensors, target))
+}
+
+impl Array {
+    fn new(array: &tf_array) -> Result<Self> {
+        let name = array.name.to_str()?.to_owned();
+        let refuse = |what: String| Failure::argument(format!("tensor `{name}`: {what}"));
+        let dtype = dtype::expect(array.dtype)?;
+        let dims = pointers::array(array.dims, array.rank, "the dims of an array")?;
+        let info = TensorInfo::new(dtype, dims);
+        let bytes = info.payload_bytes().filter(|bytes| isize::try_from(*bytes).is_ok());
+        let bytes = bytes.ok_or_else(|| refuse(format!("{info} has no whole number of blocks, or exceeds memory")))?;
+        let elements = if array.strides.is_null() {
+            ForeignElements::new(array.data, bytes, Vec::new(), bytes)?
+        } else if has_elements(dtype) {
+            let strides = pointers::array(array.strides, array.rank, "the strides of an array")?;
+            let dims = dims.iter().copied().zip(strides.iter().copied()).collect();
+            ForeignElements::new(array.data, dtype.block_bytes(), dims, bytes)?
+        } else {
+            return Err(refuse(format!("{dtype} has several elements in a block, which have no strides")));
+        };
+        Ok(Self { name, info, elements })
+    }
+}
+
+impl Tensors for Arrays {
+    fn send(&self, sink: &mut dyn TensorSink) -> tensorfile::Result<()> {
+        sink.expect(self.arrays.len())?;
+        self.arrays.iter().try_for_each(|array| {
+            sink.tensor(&TensorRecord { name: &array.name, info: &array.info, data: array, tied: None })
+        })
+    }
+}
+
+impl TensorData for Array {
+    fn as_bytes(&self) -> Option<&[u8]> {
+        let bytes = self.elements.in_one_run()?;
+        (self.info.dtype != Dtype::Bool || bytes.iter().all(|byte| *byte < 2)).then_some(bytes)
+    }
+
+    fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        self.elements.for_each_run(&mut |run| match self.info.dtype {
+            // C and C++ take any byte but 0 for true; formats require 1.
+            Dtype::Bool => out.write_all(&run.iter().map(|byte| u8::from(*byte != 0)).collect::<Vec<_>>()),
+            _ => out.write_all(run),
+        })
+    }
+}
+
+impl Tag for tf_writer {
+    type Object = Mutex<Arrays>;
+    const TAG: u64 = u64::from_le_bytes(*b"tf_write");
+    const NAME: &str = "writer";
+
+    fn shared(&self) -> &Shared<Mutex<Arrays>> {
+        &self.0
+    }
+}
