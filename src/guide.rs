@@ -1,6 +1,6 @@
 //! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
 //! loading](typed), [untyped tensors](untyped), [quantized weights](quantized), [another layout](layouts), [files at URLs](remote), [from a trainer to inference](trainers),
-//! [datasets], [jobs on many machines](scale), [the program](program), [python], [migrating],
+//! [datasets], [jobs on many machines](scale), [the program](program), [python], [c], [migrating],
 //! [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
@@ -30,6 +30,7 @@ chapters! {
     #[doc = include_str!("../docs/src/scale.md")] scale
     #[doc = include_str!("../docs/src/program.md")] program
     #[doc = include_str!("../docs/src/python.md")] python
+    #[doc = include_str!("../docs/src/c.md")] c
     #[doc = include_str!("../docs/src/migrating.md")] migrating
     #[doc = include_str!("../docs/src/untrusted_files.md")] untrusted_files
     #[doc = include_str!("../SECURITY.md")] security

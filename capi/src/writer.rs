@@ -111,8 +111,12 @@ impl Array {
         let dtype = dtype::expect(array.dtype)?;
         let dims = pointers::array(array.dims, array.rank, "the dims of an array")?;
         let info = TensorInfo::new(dtype, dims);
+        let elements = info.shape.elements().unwrap_or(usize::MAX);
+        if !elements.is_multiple_of(dtype.block_elements()) && info.payload_bytes().is_some() {
+            return Err(refuse(format!("{info} is not whole blocks of {}", dtype.block_elements())));
+        }
         let bytes = info.payload_bytes().filter(|bytes| isize::try_from(*bytes).is_ok());
-        let bytes = bytes.ok_or_else(|| refuse(format!("{info} has no whole number of blocks, or exceeds memory")))?;
+        let bytes = bytes.ok_or_else(|| refuse(format!("{info} exceeds memory")))?;
         let elements = if array.strides.is_null() {
             ForeignElements::new(array.data, bytes, Vec::new(), bytes)?
         } else if has_elements(dtype) {

@@ -82,7 +82,8 @@ impl Write for ByteCounter {
 
 /// Writes zeros in place of a payload.
 pub(crate) fn write_zeros(out: &mut dyn Write, len: usize) -> io::Result<()> {
-    static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+    // They are a part of every program that writes archives, so that more would make it larger.
+    static ZEROS: [u8; 16 << 10] = [0; 16 << 10];
     let mut left = len;
     while left > 0 {
         let now = left.min(ZEROS.len());

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the foreign software and the real models that the interop tests run against.
 #
-#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx]
+#     tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx] [--languages]
 #
 # Fills ${TENSORFILE_INTEROP:-target/interop}, relative to the root of the repository:
 #
@@ -18,7 +18,8 @@
 #     transformers/VERSION/                  packages for that Python, only with --transformers VERSION, which may be repeated
 #
 # --chromium and --nginx also install Debian's packages `chromium`, for the tests of the pages of `report`, and `nginx-light` and
-# `openssl`, for those of files at URLs, if there is none, and if they may: as root on Debian. Otherwise they tell what to do.
+# `openssl`, for those of files at URLs, if there is none, and if they may: as root on Debian. --languages does the same with
+# `cmake`, `pkg-config` and `golang`, for the tests of the interfaces to other languages. Otherwise they tell what to do.
 #
 # Does nothing when all of it is already there. Needs Python 3.11 or newer ($PYTHON, or python3).
 set -euo pipefail
@@ -28,7 +29,7 @@ fail() {
     exit 1
 }
 
-minilm=no executorch=no ggml=no cloud=no torch=no quantized=no chromium=no nginx=no transformers=()
+minilm=no executorch=no ggml=no cloud=no torch=no quantized=no chromium=no nginx=no languages=no transformers=()
 while (($#)); do
     case "$1" in
         --minilm) minilm=yes ;;
@@ -39,12 +40,13 @@ while (($#)); do
         --quantized) quantized=yes ;;
         --chromium) chromium=yes ;;
         --nginx) nginx=yes ;;
+        --languages) languages=yes ;;
         --transformers)
             [[ ${2:-} == [0-9]* ]] || fail "--transformers needs a version"
             torch=yes transformers+=("$2")
             shift
             ;;
-        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx]" ;;
+        *) fail "usage: tests/interop/setup.sh [--minilm] [--executorch] [--ggml] [--cloud] [--torch] [--quantized] [--transformers VERSION] [--chromium] [--nginx] [--languages]" ;;
     esac
     shift
 done
@@ -133,6 +135,11 @@ if [[ $nginx == yes ]]; then
     if [[ $EUID == 0 && -d /run/systemd/system ]]; then
         systemctl disable --now nginx >/dev/null 2>&1 || true
     fi
+fi
+if [[ $languages == yes ]]; then
+    install_packages cmake cmake "the program in C++ is not tested"
+    install_packages pkg-config pkg-config "the Go module is not tested"
+    install_packages go golang "the Go module is not tested"
 fi
 
 mkdir -p "$models"

@@ -76,8 +76,8 @@ fn every_chapter_is_a_module_whose_examples_are_tested() {
         assert!(modules.contains(&module), "src/guide.rs lacks: {module}");
 
         let opening = page.lines().filter_map(|line| line.strip_prefix("```")).step_by(2);
-        // `python/tests/test_docs.py` runs the examples in Python.
-        let known = BTreeSet::from(["rust", "text", "sh", "toml", "console", "python"]);
+        // `python/tests/test_docs.py` runs the examples in Python, and `capi/test.sh` those in C, C++ and Go.
+        let known = BTreeSet::from(["rust", "text", "sh", "toml", "console", "python", "c", "cpp", "go"]);
         assert!(opening.clone().all(|language| known.contains(language)), "{name}: {:?}", opening.collect::<Vec<_>>());
 
         // Links between chapters lead to files in mdBook, and to modules on docs.rs.

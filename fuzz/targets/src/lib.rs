@@ -9,6 +9,7 @@
 mod append;
 mod backends;
 mod budget;
+mod c_calls;
 mod codegen;
 mod convert;
 #[path = "../../../tests/it/support/dcp_writer.rs"]
@@ -75,6 +76,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "codegen", run: codegen::run, seeds: codegen::seeds },
     Target { name: "stats", run: stats::run, seeds: stats::seeds },
     Target { name: "diff", run: diff::run, seeds: diff::seeds },
+    Target { name: "c_calls", run: c_calls::run, seeds: c_calls::seeds },
     Target { name: "program", run: program::run, seeds: program::seeds },
 ];
 

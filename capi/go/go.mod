@@ -1,0 +1,3 @@
+module tensorfile
+
+go 1.19

@@ -1,0 +1,32 @@
+//! The library exports the functions of the header, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Command;
+
+use crate::root;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn only_functions_of_the_header_are_exported() {
+    // Next to the folder of the test's program.
+    let program = std::env::current_exe().unwrap();
+    let folder = program.parent().and_then(std::path::Path::parent).unwrap();
+    let library = folder.join("libtensorfile_c.so");
+    let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output() else {
+        println!("NOTE: no `nm` here: the exported symbols are not compared");
+        return;
+    };
+    assert!(output.status.success(), "{}: {}", library.display(), String::from_utf8_lossy(&output.stderr));
+    let symbols = String::from_utf8(output.stdout).unwrap();
+    let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let header = fs::read_to_string(root().join("include/tensorfile.h")).unwrap();
+    let declared: BTreeSet<&str> = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#', '}']) && !line.starts_with("static") && line.contains('('))
+        .filter_map(|line| line.split('(').next()?.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("tf_"))
+        .collect();
+    assert!(declared.len() > 30, "{declared:?}");
+    assert_eq!(exported, declared);
+}
