@@ -14,7 +14,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 target=${CARGO_TARGET_DIR:-target}
 
 if [[ ${1:-} == --debug ]]; then
-    cp "$target/debug/libtensorfile_c.so" "$prefix/lib/libtensorfile.so"
+    cp "$target/debug/deps/libtensorfile_c.so" "$prefix/lib/libtensorfile.so"
 else
     case $(uname -s) in
         Darwin) extension=dylib name=-Wl,-install_name,@rpath/libtensorfile.0.dylib ;;

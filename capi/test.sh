@@ -18,7 +18,7 @@ prefix=$work/prefix
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../target}
 CARGO_TARGET_DIR=$(realpath "$CARGO_TARGET_DIR") ./install.sh "$prefix" --debug
 export LD_LIBRARY_PATH=$prefix/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-fixtures=$(realpath ../../shared/fixtures 2>/dev/null || true)
+fixtures=$(realpath ../tests/fixtures)
 
 warnings=(-g -Wall -Wextra -Wpedantic -Werror)
 for standard in c99 c11; do
@@ -38,13 +38,13 @@ if command -v cmake >/dev/null && command -v c++ >/dev/null; then
     c++ -std=c++17 "${warnings[@]}" "${sanitize[@]}" -I"$prefix/include" examples/half.cpp -L"$prefix/lib" -ltensorfile -o "$work/half"
     [[ $("$work/half" "$work/c/a.safetensors" matrix "$work/half.ptd") == "6 numbers, the first is 0.5" ]]
     mkdir "$work/cpp"
-    "${run[@]}" "$work/cpp-build/test" "${fixtures:-none}" "$work/cpp"
+    "${run[@]}" "$work/cpp-build/test" "$fixtures" "$work/cpp"
 else
     echo "NOTE: no cmake or no C++ compiler here: the program in C++ is not tested."
 fi
 
 if command -v go >/dev/null && command -v pkg-config >/dev/null; then
-    (cd go && TENSORFILE_FIXTURES=$fixtures GOFLAGS=-mod=mod go test ./...)
+    (cd go && TENSORFILE_FIXTURES=$fixtures/others go test ./...)
 else
     echo "NOTE: no Go or no pkg-config here: the Go module is not tested."
 fi

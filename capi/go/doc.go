@@ -30,6 +30,11 @@
 //
 // Any number of goroutines may use files, tensors and plans at once. A [Writer] is for one goroutine at a time.
 //
+// # Bytes
+//
+// Bytes of elements, as View returns and AddBytes takes them, are little-endian. Functions with elements of Go types, such
+// as ReadAll, return an error on big-endian machines.
+//
 // # Callbacks
 //
 // Progress functions, readers and writers that you pass may be called on other threads. An error from one of them ends the
@@ -185,6 +190,14 @@ func sized(count, size int) (int, error) {
 		return 0, misuse("%d elements of %d bytes exceed memory", count, size)
 	}
 	return count * size, nil
+}
+
+// expectLittleEndian returns an error on machines where bytes of files are not Go values.
+func expectLittleEndian() error {
+	if number := uint16(1); *(*byte)(unsafe.Pointer(&number)) != 1 {
+		return misuse("this machine is big-endian; use functions with bytes")
+	}
+	return nil
 }
 
 // offsetOf returns an offset, or -1 for TF_NO_OFFSET.

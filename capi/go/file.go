@@ -29,6 +29,8 @@ type shared struct {
 	calls  calls
 	// progress is 0 if there is none.
 	progress cgo.Handle
+	// maxMemory is 0 if no limit was set.
+	maxMemory uint64
 }
 
 func (s *shared) retain() { atomic.AddInt32(&s.owners, 1) }
@@ -37,6 +39,21 @@ func (s *shared) release() {
 	if atomic.AddInt32(&s.owners, -1) == 0 && s.progress != 0 {
 		s.progress.Delete()
 	}
+}
+
+// allow returns an error if this package must not allocate as many bytes for a result. The library checks the limit too,
+// but only when it gets the memory.
+func (s *shared) allow(bytes int) error {
+	limit := uint64(1) << 47 // More than any machine has; make panics a little above.
+	if s.maxMemory > 0 && s.maxMemory < limit {
+		limit = s.maxMemory
+	}
+	if uint64(bytes) > limit {
+		err := misuse("the elements take %d bytes, but the limit is %d", bytes, limit)
+		err.Status, err.Kind = StatusLimit, "limit"
+		return err
+	}
+	return nil
 }
 
 func (s *shared) run(call func(raw **C.tf_error) C.tf_status) error {
@@ -100,7 +117,7 @@ func open(options []Option, call func(*shared, *openOptions, **C.tf_file) error)
 		return nil, err
 	}
 	o := makeOpenOptions(options)
-	file := &File{shared: &shared{owners: 1}}
+	file := &File{shared: &shared{owners: 1, maxMemory: uint64(o.numbers.max_memory)}}
 	if o.progress != nil {
 		file.shared.progress = cgo.NewHandle(&progress{calls: &file.shared.calls, call: o.progress})
 		o.numbers.progress = C.uintptr_t(file.shared.progress)

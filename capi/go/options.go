@@ -25,7 +25,7 @@ type Limits struct {
 	Rank uint64
 	// Shared is the most bytes that tensors may have more than the file, by sharing bytes.
 	Shared uint64
-	// Memory is the most bytes that one call may read.
+	// Memory is the most bytes that one call may read, and that a slice which a call allocates for them may have.
 	Memory uint64
 }
 

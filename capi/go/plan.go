@@ -46,7 +46,7 @@ type Plan struct {
 	handle
 	raw       *C.tf_plan
 	shared    *shared
-	calls     calls
+	calls     *calls
 	pieces    []Piece
 	bytes     int
 	bytesRead uint64
@@ -90,8 +90,9 @@ func (f *File) Plan(parts []Part, options ...PlanOption) (*Plan, error) {
 		ranks = append(ranks, 0)
 	}
 
-	plan := &Plan{shared: f.shared, progress: &progress{call: o.progress}}
-	plan.progress.calls = &plan.calls
+	// They are not part of the plan, because a handle keeps what it stands for: the plan could not be collected.
+	callbacks := new(calls)
+	plan := &Plan{shared: f.shared, calls: callbacks, progress: &progress{calls: callbacks, call: o.progress}}
 	handle := cgo.NewHandle(plan.progress)
 	var made *C.tf_plan
 	err := f.run(func(raw **C.tf_error) C.tf_status {
@@ -151,7 +152,7 @@ func (p *Plan) run(call func(raw **C.tf_error) C.tf_status) error {
 		return err
 	}
 	defer p.done()
-	return run([]*calls{&p.calls, &p.shared.calls}, call)
+	return run([]*calls{p.calls, &p.shared.calls}, call)
 }
 
 // Close frees the plan. It returns nil, and may be called again.
@@ -172,6 +173,9 @@ func (p *Plan) BytesRead() uint64 { return p.bytesRead }
 
 // Read reads all pieces into new memory: see [Plan.ReadInto].
 func (p *Plan) Read(ctx context.Context) ([]byte, error) {
+	if err := p.shared.allow(p.bytes); err != nil {
+		return nil, err
+	}
 	memory := make([]byte, p.bytes)
 	return memory, p.ReadInto(ctx, memory)
 }

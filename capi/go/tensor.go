@@ -176,6 +176,9 @@ func ViewAll[T Element](t *Tensor) ([]T, error) {
 	if err := t.expectElements(); err != nil {
 		return nil, err
 	}
+	if err := expectLittleEndian(); err != nil {
+		return nil, err
+	}
 	if t.dtype != DTypeOf[T]() {
 		return nil, t.misuse("a view of %v needs that dtype, not %v; ReadAll casts", t.dtype, DTypeOf[T]())
 	}
@@ -191,13 +194,13 @@ func ViewAll[T Element](t *Tensor) ([]T, error) {
 }
 
 // ReadAll reads all elements into a new slice, in row-major order. Numbers of another dtype are cast, rounding to the
-// nearest; compare [Tensor.DType] first if that would be a mistake. Sparse tensors, unknown dtypes and quantized weights
-// are not cast: see [Tensor.ReadInto].
+// nearest, or to the smallest or largest number of T; compare [Tensor.DType] first if that would be a mistake. Sparse
+// tensors, unknown dtypes and quantized weights are not cast: see [Tensor.ReadInto].
 func ReadAll[T Element](t *Tensor) ([]T, error) {
 	if err := t.expectElements(); err != nil {
 		return nil, err
 	}
-	elements, err := makeElements[T](t.shape)
+	elements, err := makeElements[T](t.shared, t.shape)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +216,7 @@ func ReadSlice[T Element](t *Tensor, ranges ...Range) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	elements, err := makeElements[T](shape)
+	elements, err := makeElements[T](t.shared, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +253,9 @@ func (t *Tensor) Slice(ranges ...Range) ([]byte, error) {
 		return nil, err
 	}
 	length, err := sized(count, t.dtype.BlockBytes())
+	if err == nil {
+		err = t.shared.allow(length)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -329,13 +335,20 @@ func cStrides(strides []int) []C.ptrdiff_t {
 	return converted
 }
 
-func makeElements[T Element](shape []int) ([]T, error) {
+func makeElements[T Element](shared *shared, shape []int) ([]T, error) {
 	count, err := product(shape)
 	if err != nil {
 		return nil, err
 	}
 	var zero T
-	if _, err := sized(count, int(unsafe.Sizeof(zero))); err != nil {
+	length, err := sized(count, int(unsafe.Sizeof(zero)))
+	if err == nil {
+		err = shared.allow(length)
+	}
+	if err == nil {
+		err = expectLittleEndian()
+	}
+	if err != nil {
 		return nil, err
 	}
 	return make([]T, count), nil

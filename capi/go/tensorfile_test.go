@@ -415,6 +415,7 @@ func TestErrors(t *testing.T) {
 	}
 	file := must(tf.OpenBytes(good))
 	grid := must(file.Find("grid"))
+	limited := must(must(tf.OpenBytes(large(), tf.WithLimits(tf.Limits{Memory: 1 << 20}))).Find("x"))
 	folder := t.TempDir()
 	cases := []struct {
 		name   string
@@ -429,6 +430,8 @@ func TestErrors(t *testing.T) {
 		{"format of another name", open(good, tf.WithFormat("nope")), tf.StatusCall, "argument"},
 		{"wrong magic", open(good, tf.WithFormat("gguf")), tf.StatusFile, "bad-magic"},
 		{"too many tensors", open(good, tf.WithLimits(tf.Limits{Tensors: 2})), tf.StatusLimit, "limit"},
+		{"too much memory", second(tf.ReadAll[float64](limited)), tf.StatusLimit, "limit"},
+		{"too much memory of mine", limited.ReadInto(make([]byte, 4<<20), tf.Stored), tf.StatusLimit, "limit"},
 		{"no tensor", second(file.Find("gird")), tf.StatusMismatch, "missing"},
 		{"no position", second(file.Tensor(3)), tf.StatusCall, "argument"},
 		{"negative position", second(file.Tensor(-1)), tf.StatusCall, "argument"},
@@ -453,7 +456,7 @@ func TestErrors(t *testing.T) {
 	equal(t, errors.Is(cases[0].err, fs.ErrNotExist), true)
 	equal(t, errors.Is(cases[0].err, syscall.ENOENT), true)
 	equal(t, errors.Is(cases[1].err, fs.ErrNotExist), false)
-	equal(t, cases[7].err.Error(), "safetensors: missing tensor `gird`; the file has `grid`, `empty`, `counts`")
+	equal(t, cases[9].err.Error(), "safetensors: missing tensor `gird`; the file has `grid`, `empty`, `counts`")
 	equal(t, len(must(os.ReadDir(folder))), 0)
 	equal(t, tf.StatusLimit.String(), "limit")
 	equal(t, tf.COO.String(), "coo")
@@ -531,23 +534,34 @@ func TestCollectorFreesNoView(t *testing.T) {
 }
 
 func TestCollectorClosesFiles(t *testing.T) {
-	released := make(chan struct{})
+	released := make(chan string, 3)
+	// watch returns a progress function whose memory is collected when the library lets go of it.
+	watch := func(name string) tf.Progress {
+		owned := &struct{ name string }{name}
+		runtime.SetFinalizer(owned, func(owned *struct{ name string }) { released <- owned.name[:1] })
+		return func(bytes, total uint64) error {
+			runtime.KeepAlive(owned)
+			return nil
+		}
+	}
 	func() {
 		content := encode(model(tf.SaveFormat("safetensors")))
-		reader := &slowReader{ReaderAt: bytes.NewReader(content)}
-		runtime.SetFinalizer(reader, func(*slowReader) { close(released) })
-		file := must(tf.OpenReaderAt(reader, int64(len(content)), ""))
+		reader := &failingReader{ReaderAt: bytes.NewReader(content)}
+		runtime.SetFinalizer(reader, func(*failingReader) { released <- "r" })
+		file := must(tf.OpenReaderAt(reader, int64(len(content)), "", tf.WithProgress(watch("file"))))
 		must(tf.ReadAll[float32](must(file.Find("grid"))))
+		must(must(file.Plan(nil, tf.PlanProgress(watch("plan")))).Read(context.Background()))
 	}()
-	for i := 0; i < 100; i++ {
+	found := map[string]bool{}
+	for i := 0; i < 500 && len(found) < 3; i++ {
 		runtime.GC()
 		select {
-		case <-released:
-			return
+		case name := <-released:
+			found[name] = true
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	t.Fatal("the reader was not released")
+	equal(t, found, map[string]bool{"f": true, "p": true, "r": true})
 }
 
 func TestGoroutines(t *testing.T) {
@@ -597,15 +611,15 @@ func TestGoroutines(t *testing.T) {
 	}
 }
 
-// slowReader fails or panics after a number of reads.
-type slowReader struct {
+// failingReader fails or panics after a number of reads.
+type failingReader struct {
 	io.ReaderAt
 	mutex sync.Mutex
 	left  int
 	fail  func() error
 }
 
-func (r *slowReader) ReadAt(bytes []byte, offset int64) (int, error) {
+func (r *failingReader) ReadAt(bytes []byte, offset int64) (int, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.left--; r.left <= 0 && r.fail != nil {
@@ -628,7 +642,7 @@ func panics(t *testing.T, call func()) {
 func TestCallbacksThatFail(t *testing.T) {
 	content := large()
 	size := int64(len(content))
-	reader := &slowReader{ReaderAt: bytes.NewReader(content), left: 1 << 30}
+	reader := &failingReader{ReaderAt: bytes.NewReader(content), left: 1 << 30}
 	file := must(tf.OpenReaderAt(reader, size, "x"))
 	tensor := must(file.Find("x"))
 	plan := must(file.Plan(nil))

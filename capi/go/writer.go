@@ -38,6 +38,9 @@ func NewWriter(options ...SaveOption) *Writer {
 // Add adds a tensor whose elements lie in row-major order. Without a shape, it is of rank 1; [AddScalar] adds one of
 // rank 0. The number of elements has to be that of the shape.
 func Add[T Element](w *Writer, name string, elements []T, shape ...int) error {
+	if err := expectLittleEndian(); err != nil {
+		return err
+	}
 	if len(shape) == 0 {
 		shape = []int{len(elements)}
 	}
@@ -46,11 +49,14 @@ func Add[T Element](w *Writer, name string, elements []T, shape ...int) error {
 
 // AddScalar adds a tensor of rank 0. The element is copied.
 func AddScalar[T Element](w *Writer, name string, element T) error {
+	if err := expectLittleEndian(); err != nil {
+		return err
+	}
 	return w.AddBytes(name, DTypeOf[T](), nil, bytesOf([]T{element}))
 }
 
-// AddBytes adds a tensor of any dtype, whose elements or blocks lie in row-major order. They have the byte order of this
-// machine. The number of bytes has to be that of the dtype and the shape.
+// AddBytes adds a tensor of any dtype, whose elements or blocks lie in row-major order. They are little-endian. The
+// number of bytes has to be that of the dtype and the shape.
 func (w *Writer) AddBytes(name string, dtype DType, shape []int, data []byte) error {
 	dims, err := cDims(shape)
 	if err != nil {

@@ -1,3 +1,6 @@
+#ifndef TENSORFILE_H
+#define TENSORFILE_H
+
 /* tensorfile.h: tensor files from C, C++ and Go. Made from the source of the crate `tensorfile-c` by cbindgen.
  *
  * Functions return TF_OK or the category of an error. If you pass an address for the error, it gets the cause, which you
@@ -6,17 +9,16 @@
  * Handles, such as tf_file, are pointers to objects with a count. Close each that you got. A tensor and a plan keep their
  * file alive. Any number of threads may use a file, its tensors and its plans at once.
  *
- * Structs that begin with their size may get more fields in later versions. Structs that you fill are made by a function,
- * such as tf_open_options_default; in structs that are filled for you, you set the size:
+ * Structs that begin with their size may get more fields in later versions; the others stay as they are. Structs that you
+ * fill are made by a function, such as tf_open_options_default; in structs that are filled for you, you set the size:
  *
  *     tf_tensor_info info = {.size = sizeof info};
  *
  * NULL for a handle, wrong numbers, lengths that overflow, and a file that was closed while its tensors are open are errors.
- * Other pointers that are wrong cannot be told from right ones. Callbacks return; they do not throw or jump. */
+ * Other pointers that are wrong cannot be told from right ones. Callbacks return; they do not throw or jump.
+ *
+ * Elements are little-endian, in files and in memory. */
 
-
-#ifndef TENSORFILE_H
-#define TENSORFILE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -477,7 +479,7 @@ typedef struct tf_open_options {
    */
   uint64_t max_shared;
   /**
-   * The most bytes that one call may read.
+   * The most bytes that one call may read, as they are stored, and that the index may take.
    */
   uint64_t max_memory;
   /**
@@ -485,7 +487,7 @@ typedef struct tf_open_options {
    */
   tf_progress progress;
   /**
-   * Is passed to `progress`.
+   * Is passed to `progress`. It lives as long as the file, its tensors and its plans.
    */
   void *progress_context;
 } tf_open_options;
@@ -647,7 +649,8 @@ typedef struct tf_error_info {
    */
   int32_t status;
   /**
-   * The kind, such as `truncated` or `missing`.
+   * The kind: a variant of `ErrorKind` of the crate `tensorfile` in lower case, such as `truncated`, `missing` or
+   * `not-tensors`; or `argument` for a wrong call.
    */
   struct tf_text kind;
   /**
@@ -739,7 +742,7 @@ typedef struct tf_plan_options {
    */
   tf_progress progress;
   /**
-   * Is passed to `progress`.
+   * Is passed to `progress`. It lives as long as the plan.
    */
   void *progress_context;
 } tf_plan_options;
@@ -995,7 +998,7 @@ tf_status tf_file_tensor(const struct tf_file *file,
 
 /**
  * Finds the tensor with a name; a tensor without a name has its position in digits. If there is none, the error's
- * message has similar names. Close `*tensor` with `tf_tensor_close`.
+ * message has names of the file, similar ones first. Close `*tensor` with `tf_tensor_close`.
  */
 tf_status tf_file_find(const struct tf_file *file,
                        struct tf_text name,
@@ -1096,7 +1099,7 @@ tf_status tf_plan_get_info(const struct tf_plan *plan, struct tf_plan_info *info
 tf_status tf_plan_piece(const struct tf_plan *plan, size_t index, struct tf_piece *piece, struct tf_error **error);
 
 /**
- * Reads all pieces into one memory, such as a pinned one, each at its offset. Bytes between the pieces stay as they are.
+ * Reads all pieces into one memory, such as a pinned one, each at its offset. `len` is at least the length of the plan. Bytes between the pieces stay as they are.
  * After an error, or `TF_CANCELLED`, the memory is undefined.
  */
 tf_status tf_plan_read(const struct tf_plan *plan,
@@ -1146,11 +1149,16 @@ tf_status tf_view(const struct tf_tensor *tensor,
 /**
  * Reads all elements into your memory, in row-major order without gaps. `len` is exactly the number of bytes they take.
  *
- * `dtype` is a `tf_dtype` to cast numbers to, rounding to the nearest, or `TF_DTYPE_STORED`. The codes of quantized
+ * `dtype` is a `tf_dtype` to cast numbers to, or `TF_DTYPE_STORED`. Each number becomes the nearest one, so that integers
+ * out of range become the largest or the smallest. The codes of quantized
  * weights are not cast: that is an error. Sparse tensors and those of unknown dtypes are read as they are stored. After
  * an error, the memory is undefined.
  */
-tf_status tf_read(const struct tf_tensor *tensor, int32_t dtype, void *memory, size_t len, struct tf_error **error);
+tf_status tf_read(const struct tf_tensor *tensor,
+                  int32_t dtype,
+                  void *memory,
+                  size_t len,
+                  struct tf_error **error);
 
 /**
  * Reads a part of a tensor into your memory: `rank` ranges, one for each dim. Otherwise as `tf_read`.
@@ -1228,8 +1236,6 @@ tf_status tf_convert(struct tf_text from,
 }  // extern "C"
 #endif  // __cplusplus
 
-#endif  /* TENSORFILE_H */
-
 /** Returns a C string as text. It is not copied. */
 static inline tf_text tf_str(const char *string) {
     tf_text text;
@@ -1261,3 +1267,5 @@ static inline tf_save_options tf_save_options_default(void) {
     options.size = sizeof options;
     return options;
 }
+
+#endif /* TENSORFILE_H */

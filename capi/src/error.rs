@@ -121,7 +121,7 @@ impl From<Failure> for ErrorObject {
             Failure::Library(error) => Self {
                 status: status(&error),
                 kind: kind_name(error.kind()),
-                message: error.to_string(),
+                message: in_words_of_c(error.to_string()),
                 tensor: error.tensor().unwrap_or_default().to_owned(),
                 offset: error.offset().unwrap_or(TF_NO_OFFSET),
                 os_error: os_error(error.kind()),
@@ -132,6 +132,18 @@ impl From<Failure> for ErrorObject {
             }
         }
     }
+}
+
+/// Replaces functions of Rust that a message advises to call.
+pub fn in_words_of_c(message: String) -> String {
+    const WORDS: [(&str, &str); 5] = [
+        ("`Limits::memory`", "`max_memory`"),
+        ("`Limits::shared`", "`max_shared`"),
+        ("`OpenOptions::dequantize`", "`dequantize` of the options"),
+        ("`CastView::as_stored` casts the stored numbers", "`TF_DTYPE_STORED` reads the stored numbers"),
+        ("`#[tensor(cast)]` converts", "`tf_read` converts"),
+    ];
+    WORDS.iter().fold(message, |message, (rust, c)| message.replace(rust, c))
 }
 
 fn status(error: &Error) -> tf_status {

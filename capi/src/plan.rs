@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tensorfile::File;
 use tensorfile::file::ReadPlan;
-use tensorfile::{ErrorKind, File};
 
 use crate::callbacks::listener;
 use crate::file::layout;
@@ -71,8 +71,8 @@ pub fn piece(plan: &ReadPlan<'_>, index: usize) -> Result<tf_piece> {
 
 pub fn read(plan: &ReadPlan<'_>, memory: &mut [u8]) -> Result<()> {
     if memory.len() < plan.bytes() {
-        let what = format!("read {} bytes into memory of {}", plan.bytes(), memory.len());
-        return Err(ErrorKind::Unsupported { what, instead: "the memory holds the plan".to_owned() }.into());
+        let (len, needed) = (memory.len(), plan.bytes());
+        return Err(Failure::argument(format!("the memory has {len} bytes, but the plan needs {needed}")));
     }
     Ok(plan.read_into(memory)?)
 }

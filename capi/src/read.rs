@@ -37,7 +37,7 @@ pub fn read(
         }
         None => None,
     };
-    let dims: Vec<usize> = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
+    let dims: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
     let dtype = to.unwrap_or(stored);
     let elements = dims.iter().try_fold(1, |all: usize, dim| all.checked_mul(*dim));
     let needed = elements.and_then(|elements| dtype.bytes_for(elements)).ok_or_else(|| too_many(tensor))?;
@@ -75,10 +75,17 @@ fn whole(object: &TensorObject, memory: &mut [u8]) -> Result<()> {
 
 /// Returns a range for each dim.
 fn ranges(tensor: FileTensor<'_>, part: Option<&[tf_range]>) -> Result<Vec<Range<usize>>> {
-    Ok(match part {
-        Some(part) => part.iter().map(|range| range.start..range.end).collect(),
-        None => tensor.shape().dims().iter().map(|dim| 0..*dim).collect(),
-    })
+    let (name, dims) = (tensor.name(), tensor.shape().dims());
+    let Some(part) = part else { return Ok(dims.iter().map(|dim| 0..*dim).collect()) };
+    if part.len() != dims.len() {
+        return Err(Failure::argument(format!("tensor `{name}`: {} ranges for {} dims", part.len(), dims.len())));
+    }
+    let outside = part.iter().zip(dims).position(|(range, dim)| range.start > range.end || range.end > *dim);
+    if let Some(dim) = outside {
+        let (tf_range { start, end }, len) = (part[dim], dims[dim]);
+        return Err(Failure::argument(format!("tensor `{name}`: range {start}..{end} of dim {dim}, which has {len}")));
+    }
+    Ok(part.iter().map(|range| range.start..range.end).collect())
 }
 
 /// Refuses to cast codes as if they were numbers.
@@ -91,9 +98,8 @@ fn check_numbers(tensor: FileTensor<'_>) -> Result<()> {
 
 /// Calls `each` with parts of a box, in row-major order, and the number of elements before each.
 fn in_bands(tensor: FileTensor<'_>, ranges: &[Range<usize>], each: &mut dyn FnMut(&[u8], usize)) -> Result<()> {
-    // The ranges are checked before any of them is used.
     let item = tensor.dtype().block_bytes().div_ceil(tensor.dtype().block_elements());
-    let lens: Vec<usize> = ranges.iter().map(|range| range.end.saturating_sub(range.start)).collect();
+    let lens: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
     // Dims from here on fit into a band.
     let (mut inner, mut bytes) = (ranges.len(), item);
     while inner > 0 && bytes.saturating_mul(lens[inner - 1]) <= BAND {
@@ -110,12 +116,12 @@ fn in_bands(tensor: FileTensor<'_>, ranges: &[Range<usize>], each: &mut dyn FnMu
     let (mut index, mut done) = (vec![0_usize; split], 0);
     loop {
         for (dim, at) in index.iter().enumerate() {
-            let start = ranges[dim].start.saturating_add(*at);
-            part[dim] = start..start.saturating_add(1);
+            let start = ranges[dim].start + at;
+            part[dim] = start..start + 1;
         }
         let mut start = ranges[split].start;
         while start < ranges[split].end {
-            let end = start.saturating_add(rows).min(ranges[split].end);
+            let end = ranges[split].end.min(start + rows);
             part[split] = start..end;
             let band = tensor.slice(&part)?;
             each(band.as_bytes(), done);

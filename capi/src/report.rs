@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use tensorfile::model::{Entries, FieldAttrs, Node, Sink, Store, TensorData, TensorFile};
 use tensorfile::{ErrorKind, File, TensorInfo, TensorMap};
 
+use crate::error::in_words_of_c;
 use crate::pointers::{self, Shared, Tag};
 use crate::{Failure, Result, dtype, tf_expected, tf_report_info};
 
@@ -24,7 +25,7 @@ impl tf_report {
         let report = file.report_like(&Expected::new(expected)?);
         let json = serde_json::to_string(&report).map_err(|error| Failure::argument(error.to_string()))?;
         let differences = report.count() + usize::from(report.refused.is_some());
-        Ok(Self(Shared::new(ReportObject { differences, text: report.to_string(), json })))
+        Ok(Self(Shared::new(ReportObject { differences, text: in_words_of_c(report.to_string()), json })))
     }
 }
 

@@ -84,11 +84,11 @@ pub struct tf_open_options {
     pub max_rank: u64,
     /// The most bytes that tensors may have more than the file, by sharing bytes.
     pub max_shared: u64,
-    /// The most bytes that one call may read.
+    /// The most bytes that one call may read, as they are stored, and that the index may take.
     pub max_memory: u64,
     /// Is called while whole tensors and plans are read.
     pub progress: tf_progress,
-    /// Is passed to `progress`.
+    /// Is passed to `progress`. It lives as long as the file, its tensors and its plans.
     pub progress_context: *mut c_void,
 }
 
@@ -194,7 +194,7 @@ pub struct tf_plan_options {
     pub align: usize,
     /// Is called while the plan is read.
     pub progress: tf_progress,
-    /// Is passed to `progress`.
+    /// Is passed to `progress`. It lives as long as the plan.
     pub progress_context: *mut c_void,
 }
 
@@ -313,7 +313,8 @@ pub struct tf_error_info {
     pub size: usize,
     /// The status that the function returned.
     pub status: i32,
-    /// The kind, such as `truncated` or `missing`.
+    /// The kind: a variant of `ErrorKind` of the crate `tensorfile` in lower case, such as `truncated`, `missing` or
+    /// `not-tensors`; or `argument` for a wrong call.
     pub kind: tf_text,
     /// The message to show. It names the file, the tensor and the offset.
     pub message: tf_text,

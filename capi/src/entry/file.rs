@@ -110,7 +110,7 @@ pub extern "C" fn tf_file_tensor(
 }
 
 /// Finds the tensor with a name; a tensor without a name has its position in digits. If there is none, the error's
-/// message has similar names. Close `*tensor` with `tf_tensor_close`.
+/// message has names of the file, similar ones first. Close `*tensor` with `tf_tensor_close`.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_file_find(
     file: *const tf_file,

@@ -56,7 +56,7 @@ pub extern "C" fn tf_plan_piece(
     run(error, || pointers::fill(piece, &plan::piece(pointers::object(plan)?.get(), index)?))
 }
 
-/// Reads all pieces into one memory, such as a pinned one, each at its offset. Bytes between the pieces stay as they are.
+/// Reads all pieces into one memory, such as a pinned one, each at its offset. `len` is at least the length of the plan. Bytes between the pieces stay as they are.
 /// After an error, or `TF_CANCELLED`, the memory is undefined.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_plan_read(

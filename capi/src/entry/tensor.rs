@@ -51,7 +51,8 @@ pub extern "C" fn tf_view(
 
 /// Reads all elements into your memory, in row-major order without gaps. `len` is exactly the number of bytes they take.
 ///
-/// `dtype` is a `tf_dtype` to cast numbers to, rounding to the nearest, or `TF_DTYPE_STORED`. The codes of quantized
+/// `dtype` is a `tf_dtype` to cast numbers to, or `TF_DTYPE_STORED`. Each number becomes the nearest one, so that integers
+/// out of range become the largest or the smallest. The codes of quantized
 /// weights are not cast: that is an error. Sparse tensors and those of unknown dtypes are read as they are stored. After
 /// an error, the memory is undefined.
 #[unsafe(no_mangle)]

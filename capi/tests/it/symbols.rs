@@ -9,9 +9,9 @@ use crate::root;
 #[test]
 #[cfg(target_os = "linux")]
 fn only_functions_of_the_header_are_exported() {
-    // Next to the folder of the test's program.
+    // In the folder of the test program.
     let program = std::env::current_exe().unwrap();
-    let folder = program.parent().and_then(std::path::Path::parent).unwrap();
+    let folder = program.parent().unwrap();
     let library = folder.join("libtensorfile_c.so");
     let Ok(output) = Command::new("nm").args(["-D", "--defined-only"]).arg(&library).output() else {
         println!("NOTE: no `nm` here: the exported symbols are not compared");
