@@ -8,7 +8,7 @@ sanitize=() run=()
 for option in "$@"; do
     case $option in
         --sanitize) sanitize=(-fsanitize=address,undefined -fno-sanitize-recover=all) ;;
-        --valgrind) run=(valgrind --quiet --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,indirect) ;;
+        --valgrind) run=(valgrind --quiet --error-exitcode=9 --leak-check=full --show-leak-kinds=definite,indirect --errors-for-leak-kinds=definite,indirect) ;;
         *) echo "usage: capi/test.sh [--sanitize] [--valgrind]" >&2 && exit 2 ;;
     esac
 done
