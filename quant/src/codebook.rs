@@ -7,8 +7,10 @@
 //!
 //! bitsandbytes: `functional.py` (`dequantize_4bit`, `QuantState`) and `backends/default/ops.py`.
 
+use std::cell::LazyCell;
+
 use crate::float::PIECE;
-use crate::vectors::widest;
+use crate::vectors::look_up;
 use crate::{Float, groups};
 
 /// Decodes weights: `map[code] * absmax`. Each `block` codes share an `absmax`; the last block may be shorter.
@@ -24,14 +26,7 @@ use crate::{Float, groups};
 ///
 /// If the lengths of `codes`, `absmax` and `out` do not match.
 pub fn decode<F: Float>(codes: &[u8], map: &[f32; 16], absmax: &[f32], block: usize, out: &mut [F]) {
-    let count = 2 * codes.len();
-    assert!(count == out.len() || count == out.len() + 1, "{count} codes are not {} weights", out.len());
-    groups::check(out.len(), block, absmax.len());
-    let pairs = pairs(map);
-    F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
-        look_up(&codes[first / 2..][..out.len().div_ceil(2)], &pairs, out);
-        multiply(first, absmax, block, out);
-    });
+    decode_halves(codes, map, [4, 0], absmax, block, out);
 }
 
 /// Decodes a nested `absmax`: `map[code] * absmax + offset`, rounded twice.
@@ -57,50 +52,41 @@ pub fn decode_absmax(codes: &[u8], map: &[f32; 256], absmax: &[f32], block: usiz
     );
 }
 
-/// The numbers of both codes of each byte. One look-up is faster than two.
-type Pairs = [[f32; 2]; 256];
-
-fn pairs(map: &[f32; 16]) -> Pairs {
-    std::array::from_fn(|byte| [map[byte >> 4], map[byte & 0xf]])
+/// Decodes weights: `map[code] * scale`. Shifted by `shifts`, the lowest bits of a byte are its first and second code.
+pub(crate) fn decode_halves<F: Float>(
+    codes: &[u8],
+    map: &[f32; 16],
+    shifts: [u32; 2],
+    scales: &[f32],
+    group: usize,
+    out: &mut [F],
+) {
+    let count = 2 * codes.len();
+    assert!(count == out.len() || count == out.len() + 1, "{count} codes are not {} weights", out.len());
+    groups::check(out.len(), group, scales.len());
+    // The numbers of both codes of each byte: without vectors, one look-up is faster than two.
+    let pairs: LazyCell<[[f32; 2]; 256], _> =
+        LazyCell::new(|| std::array::from_fn(|byte| shifts.map(|shift| map[byte >> shift & 0xf])));
+    F::collect(out, &mut [0.0; PIECE], &mut |first, out| {
+        let codes = &codes[first / 2..][..out.len().div_ceil(2)];
+        let done = look_up(codes, map, shifts, first, scales, group, out);
+        if done < out.len() {
+            multiply_pairs(&codes[done / 2..], &pairs, first + done, scales, group, &mut out[done..]);
+        }
+    });
 }
 
-/// Writes the numbers of codes.
-fn look_up(bytes: &[u8], pairs: &Pairs, out: &mut [f32]) {
-    widest(
-        #[inline(always)]
-        |bytes: &[u8], pairs: &Pairs, out: &mut [f32]| {
-            let (out, last) = out.as_chunks_mut();
-            for (&byte, out) in bytes.iter().zip(&mut *out) {
-                *out = pairs[usize::from(byte)];
-            }
-            if let (Some(&byte), [out]) = (bytes.last(), last) {
-                *out = pairs[usize::from(byte)][0];
-            }
-        },
-        bytes,
-        pairs,
-        out,
-    );
-}
-
-/// Multiplies numbers by the `absmax` of their blocks. `first` is the index of the first number.
-fn multiply(first: usize, absmax: &[f32], block: usize, numbers: &mut [f32]) {
-    /// Numbers multiplied at once. Loops of known length are faster.
-    const LANES: usize = 16;
-    widest(
-        #[inline(always)]
-        |absmax: &[f32], numbers: &mut [f32], ()| {
-            groups::for_each(first, numbers.len(), block, |index, run| {
-                let absmax = absmax[index];
-                let (lanes, rest) = numbers[run].as_chunks_mut::<LANES>();
-                for lanes in lanes {
-                    lanes.iter_mut().for_each(|number| *number *= absmax);
-                }
-                rest.iter_mut().for_each(|number| *number *= absmax);
-            });
-        },
-        absmax,
-        numbers,
-        (),
-    );
+/// The same for pairs of numbers, on any processor and in any groups. `first` is the index of the first code.
+fn multiply_pairs(codes: &[u8], pairs: &[[f32; 2]; 256], first: usize, scales: &[f32], group: usize, out: &mut [f32]) {
+    let (numbers, last) = out.as_chunks_mut();
+    for (&byte, numbers) in codes.iter().zip(numbers) {
+        *numbers = pairs[usize::from(byte)];
+    }
+    if let ([.., byte], [number]) = (codes, last) {
+        *number = pairs[usize::from(*byte)][0];
+    }
+    groups::for_each(first, out.len(), group, |index, run| {
+        let scale = scales[index];
+        out[run].iter_mut().for_each(|number| *number *= scale);
+    });
 }

@@ -14,8 +14,7 @@
 //!
 //! OCP Microscaling Formats Specification. Tiles of scales: cuBLAS, "Scaling factors layouts".
 
-use crate::vectors::widest;
-use crate::{Float, bits, groups};
+use crate::{Float, codebook};
 
 /// A variant of the encoding E2M1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -43,64 +42,11 @@ impl Float4 {
     ///
     /// If the lengths of `codes`, `scales` and `out` do not match.
     pub fn decode<F: Float>(self, codes: &[u8], scales: &[f32], group: usize, out: &mut [F]) {
-        let count = 2 * codes.len();
-        assert!(count == out.len() || count == out.len() + 1, "{count} codes are not {} weights", out.len());
-        groups::check(out.len(), group, scales.len());
-        let unpack = |first: usize, unpacked: &mut [u8]| {
-            let codes = &codes[first / 2..][..unpacked.len().div_ceil(2)];
-            if self == Self::HighFirst { unpack_high_first(codes, unpacked) } else { unpack(codes, unpacked) }
-        };
-        if self == Self::ModelOpt {
-            // A sum of zeros is positive.
-            bits::decode(
-                group,
-                out,
-                unpack,
-                #[inline(always)]
-                |index| scales[index],
-                #[inline(always)]
-                |code, scale| (number(code) + 0.0) * scale,
-            );
-        } else {
-            bits::decode(
-                group,
-                out,
-                unpack,
-                #[inline(always)]
-                |index| scales[index],
-                #[inline(always)]
-                |code, scale| number(code) * scale,
-            );
-        }
+        let code_8 = if self == Self::ModelOpt { 0.0 } else { -0.0 };
+        let map = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, code_8, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0];
+        let shifts = if self == Self::HighFirst { [4, 0] } else { [0, 4] };
+        codebook::decode_halves(codes, &map, shifts, scales, group, out);
     }
-}
-
-fn unpack(codes: &[u8], unpacked: &mut [u8]) {
-    widest(
-        #[inline(always)]
-        |codes: &[u8], unpacked: &mut [u8], ()| bits::unpack_stream(codes, 4, unpacked),
-        codes,
-        unpacked,
-        (),
-    );
-}
-
-fn unpack_high_first(codes: &[u8], unpacked: &mut [u8]) {
-    let mut swapped = [0; bits::PIECE / 2];
-    for (&byte, swapped) in codes.iter().zip(&mut swapped) {
-        *swapped = byte.rotate_left(4);
-    }
-    unpack(&swapped[..codes.len()], unpacked);
-}
-
-/// Returns the number of a code. As that of an 8-bit float, it is the smaller of two.
-#[inline(always)]
-fn number(code: u8) -> f32 {
-    let code = u32::from(code);
-    let normal = f32::from_bits(((code & 7) << 22) + (126 << 23));
-    let subnormal = normal + normal - 1.0;
-    let magnitude = if subnormal < normal { subnormal } else { normal };
-    f32::from_bits(magnitude.to_bits() | (code & 8) << 28)
 }
 
 /// Returns the index of a group's scale among those stored in tiles of 128 rows and 4 groups, as cuBLAS and ComfyUI do.

@@ -60,3 +60,62 @@ fn with_f16c(numbers: &[f32], out: &mut [f16]) {
         *out = f16::nearest(number);
     }
 }
+
+/// Decodes codes of 4 bits: `map[code] * scale`. Shifted by `shifts`, the lowest bits of a byte are its first and second code.
+/// `first` is the index of the first code; each `group` codes share a scale.
+///
+/// Returns the number of weights written: all but the last 15, or none without AVX2 or in groups that are not a power of two. A shift
+/// finds the scale of 16 codes, as a loop over groups of 16 takes twice as long.
+pub(crate) fn look_up(
+    codes: &[u8],
+    map: &[f32; 16],
+    shifts: [u32; 2],
+    first: usize,
+    scales: &[f32],
+    group: usize,
+    out: &mut [f32],
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && group.is_power_of_two() && group >= 16 && first.is_multiple_of(16) {
+        let (codes, out) = (codes.as_chunks().0, out.as_chunks_mut().0);
+        // SAFETY: the processor has these instructions.
+        unsafe { look_up_with_avx2(codes, map, shifts, first / 16, scales, group / 16, out) };
+        return 16 * out.len();
+    }
+    let _ = (codes, map, shifts, first, scales, group, out);
+    0
+}
+
+/// `first` and `group` count 16 codes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn look_up_with_avx2(
+    codes: &[[u8; 8]],
+    map: &[f32; 16],
+    [a, b]: [u32; 2],
+    first: usize,
+    scales: &[f32],
+    group: usize,
+    out: &mut [[f32; 16]],
+) {
+    use std::arch::x86_64::{
+        __m256, __m256i, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_mul_ps, _mm256_permutevar8x32_ps,
+        _mm256_set1_epi32, _mm256_set1_ps, _mm256_slli_epi32, _mm256_srlv_epi32,
+    };
+
+    let [low, high] = bytemuck::cast::<_, [__m256; 2]>(*map);
+    let shifts: __m256i = bytemuck::cast([a, b, a + 8, b + 8, a + 16, b + 16, a + 24, b + 24]);
+    for (i, (codes, out)) in codes.iter().zip(out).enumerate() {
+        let scale = _mm256_set1_ps(scales[(first + i) >> group.trailing_zeros()]);
+        for (codes, out) in codes.as_chunks().0.iter().zip(out.as_chunks_mut::<8>().0) {
+            let codes = _mm256_srlv_epi32(_mm256_set1_epi32(i32::from_le_bytes(*codes)), shifts);
+            // The lowest 3 bits of a code choose a number of each half of the map, and the highest one chooses the half.
+            let numbers = _mm256_blendv_ps(
+                _mm256_permutevar8x32_ps(low, codes),
+                _mm256_permutevar8x32_ps(high, codes),
+                _mm256_castsi256_ps(_mm256_slli_epi32::<28>(codes)),
+            );
+            *out = bytemuck::cast(_mm256_mul_ps(numbers, scale));
+        }
+    }
+}
