@@ -1,6 +1,7 @@
 //! Decodes blocks in two steps: the codes and scales of some blocks are unpacked, and then multiplied.
 //!
-//! The steps are separate functions. In one loop, rustc keeps codes in registers and vectorizes neither step.
+//! The steps are separate functions. In one loop, rustc keeps codes in registers and vectorizes neither step. Points of floats are
+//! looked up and multiplied in one step: they need no unpacking.
 
 use crate::float::PIECE;
 use crate::vectors::widest;
@@ -95,5 +96,25 @@ fn multiply_and_add(codes: &Codes, scales: &[Scales; 2], out: &mut [f32]) {
         codes,
         scales,
         out,
+    );
+}
+
+/// Decodes blocks in one step. `decode` writes the weights of a block.
+#[inline(always)]
+pub(super) fn points<const BYTES: usize, const WEIGHTS: usize>(
+    bytes: &[u8],
+    out: &mut [f32],
+    decode: impl Fn(&[u8; BYTES], &mut [f32; WEIGHTS]),
+) {
+    widest(
+        #[inline(always)]
+        |blocks: &[[u8; BYTES]], out: &mut [[f32; WEIGHTS]], ()| {
+            for (block, out) in blocks.iter().zip(out) {
+                decode(block, out);
+            }
+        },
+        bytes.as_chunks().0,
+        out.as_chunks_mut().0,
+        (),
     );
 }

@@ -3,24 +3,36 @@
 //! A point is stored as the levels of its numbers, the first in the lowest bits: of 2 bits in grids of 8, and of 3 bits in grids
 //! of 4. They are expanded at compile time.
 
-/// The points of IQ2_XXS, IQ2_XS and IQ2_S.
-pub(super) static IQ2_XXS: [[i8; 8]; 256] = expand(&IQ2_XXS_LEVELS, 2, &IQ2);
-pub(super) static IQ2_XS: [[i8; 8]; 512] = expand(&IQ2_XS_LEVELS, 2, &IQ2);
-pub(super) static IQ2_S: [[i8; 8]; 1024] = expand(&IQ2_S_LEVELS, 2, &IQ2);
+use half::bf16;
+
+/// The points of IQ2_XXS, IQ2_XS and IQ2_S. rustc widens `bf16` in vectors, but not `i8`; grids of `f32` crowd the first-level cache.
+pub(super) static IQ2_XXS: [[bf16; 8]; 256] = expand(&IQ2_XXS_LEVELS, 2, &IQ2);
+pub(super) static IQ2_XS: [[bf16; 8]; 512] = expand(&IQ2_XS_LEVELS, 2, &IQ2);
+pub(super) static IQ2_S: [[bf16; 8]; 1024] = expand(&IQ2_S_LEVELS, 2, &IQ2);
 /// The points of IQ3_XXS and IQ3_S.
-pub(super) static IQ3_XXS: [[i8; 4]; 256] = expand(&IQ3_XXS_LEVELS, 3, &[4, 12, 20, 28, 36, 44, 52, 62]);
-pub(super) static IQ3_S: [[i8; 4]; 512] = expand(&IQ3_S_LEVELS, 3, &[1, 3, 5, 7, 9, 11, 13, 15]);
+pub(super) static IQ3_XXS: [[bf16; 4]; 256] = expand(&IQ3_XXS_LEVELS, 3, &floats([4, 12, 20, 28, 36, 44, 52, 62]));
+pub(super) static IQ3_S: [[bf16; 4]; 512] = expand(&IQ3_S_LEVELS, 3, &floats([1, 3, 5, 7, 9, 11, 13, 15]));
 /// The points of IQ1_S and IQ1_M.
 pub(super) static IQ1: [[i8; 8]; 2048] = expand(&IQ1_LEVELS, 2, &[-1, 0, 1]);
 
-const IQ2: [i8; 3] = [8, 25, 43];
+const IQ2: [bf16; 3] = floats([8, 25, 43]);
 
-const fn expand<const N: usize, const POINTS: usize>(
+const fn floats<const N: usize>(numbers: [u8; N]) -> [bf16; N] {
+    let mut floats = [bf16::ZERO; N];
+    let mut i = 0;
+    while i < N {
+        floats[i] = bf16::from_f32_const(numbers[i] as f32);
+        i += 1;
+    }
+    floats
+}
+
+const fn expand<T: Copy, const N: usize, const POINTS: usize>(
     points: &[u16; POINTS],
     bits: u32,
-    levels: &[i8],
-) -> [[i8; N]; POINTS] {
-    let mut grid = [[0; N]; POINTS];
+    levels: &[T],
+) -> [[T; N]; POINTS] {
+    let mut grid = [[levels[0]; N]; POINTS];
     let mut i = 0;
     while i < POINTS {
         let (mut j, mut rest) = (0, points[i]);

@@ -15,8 +15,8 @@ pub(super) fn mask(bits: u8) -> u64 {
     MASKS[usize::from(bits)]
 }
 
-/// Computes the mask of bits, for tables.
-pub(super) const fn mask_of(bits: usize) -> u64 {
+/// Computes the mask of bits, for the table.
+const fn mask_of(bits: usize) -> u64 {
     let (mut mask, mut i) = (0, 0);
     while i < 8 {
         mask |= (0xff * (bits >> i & 1) as u64) << (8 * i);

@@ -1,6 +1,6 @@
 //! The blocks of ggml, as GGUF files store them.
 //!
-//! A block has 32 to 256 weights and their scales. Each type has a function that unpacks both; its documentation shows the bytes.
+//! A block has 32 to 256 weights and their scales. Each type has a function that unpacks or decodes them; its documentation shows the bytes.
 //!
 //! Codes that share a byte are not neighbours, except in Q1_0 and Q2_0. In `codes: u4[32]`, the low bits of all 16 bytes are first, and then the high
 //! bits. Larger fields repeat this: every 32 bytes of `u4[256]` have 64 codes, and every 32 bytes of `u2[256]` have 128.
@@ -121,6 +121,11 @@ macro_rules! blocks {
             $unpack(block, codes, scales)
         })
     };
+    (@points $weights:literal / $bytes:literal $unpack:path, $from:ident, $out:ident) => {
+        decode::points::<$bytes, $weights>($from, $out, #[inline(always)] |block, out| {
+            $unpack(block, out)
+        })
+    };
     (@shifted $weights:literal / $bytes:literal $unpack:path, $from:ident, $out:ident) => {
         decode::shifted::<$bytes, $weights, { $weights / 16 }>($from, $out, #[inline(always)] |block, codes, scales, shifts| {
             $unpack(block, codes, scales, shifts)
@@ -140,13 +145,13 @@ blocks! {
     Q5K    "q5_k"    256/176 shifted(k::q5_k),        "5 bits, with scales and minima for 32 weights.";
     Q6K    "q6_k"    256/210 scaled(k::q6_k),         "6 bits, with scales for 16 weights.";
     Q8K    "q8_k"    256/292 scaled(k::q8_k),         "8 bits, and sums that are not decoded.";
-    Iq2Xxs "iq2_xxs" 256/66  scaled(iq2::iq2_xxs),    "Points of 8 weights on a grid of 256.";
-    Iq2Xs  "iq2_xs"  256/74  scaled(iq2::iq2_xs),     "Points of 8 weights on a grid of 512.";
-    Iq3Xxs "iq3_xxs" 256/98  scaled(iq3::iq3_xxs),    "Points of 4 weights on a grid of 256.";
+    Iq2Xxs "iq2_xxs" 256/66  points(iq2::iq2_xxs),    "Points of 8 weights on a grid of 256.";
+    Iq2Xs  "iq2_xs"  256/74  points(iq2::iq2_xs),     "Points of 8 weights on a grid of 512.";
+    Iq3Xxs "iq3_xxs" 256/98  points(iq3::iq3_xxs),    "Points of 4 weights on a grid of 256.";
     Iq1S   "iq1_s"   256/50  scaled(iq1::iq1_s),      "Points of 8 weights on a grid of 2048.";
     Iq4Nl  "iq4_nl"  32/18   scaled(iq4::iq4_nl),     "4 bits, by a map.";
-    Iq3S   "iq3_s"   256/110 scaled(iq3::iq3_s),      "Points of 4 weights on a grid of 512.";
-    Iq2S   "iq2_s"   256/82  scaled(iq2::iq2_s),      "Points of 8 weights on a grid of 1024.";
+    Iq3S   "iq3_s"   256/110 points(iq3::iq3_s),      "Points of 4 weights on a grid of 512.";
+    Iq2S   "iq2_s"   256/82  points(iq2::iq2_s),      "Points of 8 weights on a grid of 1024.";
     Iq4Xs  "iq4_xs"  256/136 scaled(iq4::iq4_xs),     "4 bits, by a map, with scales for 32 weights.";
     Iq1M   "iq1_m"   256/56  scaled(iq1::iq1_m),      "Points of 8 weights on a grid of 2048, with scales for 16 weights.";
     Tq1_0  "tq1_0"   256/54  scaled(ternary::tq1_0),  "Ternary, 5 weights to a byte.";
