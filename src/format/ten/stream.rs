@@ -510,11 +510,11 @@ impl<'r> Decoder<'r> {
         if !reader.loader.message(de::message, header::COMMON_BYTES, &mut message)? {
             return Ok(None);
         }
-        let mut source = MessageSource { reader, message: &message, offset: None };
+        let mut source = MessageSource { reader, message: &mut message, offset: None };
         let loaded = load(&mut source);
         let Some(offset) = source.offset else { return Ok(None) };
         if let Err(error) = loaded {
-            let name = if message.name.is_empty() { source.reader.loader.last_label() } else { message.name };
+            let name = if message.name.is_empty() { reader.loader.last_label() } else { message.name };
             return Err(error.in_tensor(name).at(offset));
         }
         Ok(Some(message.name))
@@ -551,7 +551,7 @@ impl<'r> Decoder<'r> {
 /// The next tensor of a stream, as the whole value.
 struct MessageSource<'a, 'r> {
     reader: &'a mut read::Reader<'r>,
-    message: &'a Message,
+    message: &'a mut Message,
     /// The offset of the payload, if it was read.
     offset: Option<u64>,
 }
@@ -566,13 +566,13 @@ impl MessageSource<'_, '_> {
 
 impl<'de> Source<'de> for MessageSource<'_, '_> {
     fn tensor(&mut self, spec: &TensorSpec) -> Result<Loaded<'de>> {
-        let info = &self.message.info;
-        if self.offset.is_some() || !spec.passes(info) {
+        if self.offset.is_some() || !spec.passes(&self.message.info) {
             return Self::is_not_wanted();
         }
         self.offset = Some(self.reader.loader.next_offset() + self.message.header_bytes as u64);
         let payload = self.reader.loader.message_payload(self.message)?;
-        Ok(Loaded::from_checked(info.clone(), Payload::Owned(payload)))
+        let info = std::mem::replace(&mut self.message.info, TensorInfo::EMPTY);
+        Ok(Loaded::from_checked(info, Payload::Owned(payload)))
     }
 
     fn fields(&mut self, _: &'static StructDef, _: EachPart<'_, 'de>) -> Result<()> {
