@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::try_zeros;
 
 /// The most bytes that are held.
-pub(super) const MOST_HELD: usize = 128 << 20;
+pub(super) const MOST_HELD: usize = 192 << 20;
 
 /// What was read last for several tensors.
 #[derive(Debug, Default)]

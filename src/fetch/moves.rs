@@ -414,7 +414,7 @@ fn divide<'p>(part: TensorSlice<'p>, pieces: &mut Vec<TensorSlice<'p>>) {
     /// A processor's cache holds these bytes until they are copied.
     const MOST: usize = 256 << 10;
 
-    let is_long = part.bytes() > MOST || !has_gaps(&part) && part.bounds().len() > 16 * MOST;
+    let is_long = part.bytes() > MOST || !has_gaps(&part) && part.bounds().len() > 2 * MOST;
     match part.halves().filter(|_| is_long) {
         Some(halves) => halves.into_iter().for_each(|half| divide(half, pieces)),
         None => pieces.push(part),
