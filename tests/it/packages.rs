@@ -94,7 +94,17 @@ fn the_library_uses_what_it_depends_on() {
 fn packages_have_what_their_sources_include() {
     let packages = published();
     let names: Vec<&str> = packages.iter().map(|(_, name)| name.as_str()).collect();
-    assert_eq!(names, ["tensorfile-c", "tensorfile-cli", "tensorfile-datasets", "tensorfile-derive", "tensorfile-quant", "tensorfile"]);
+    assert_eq!(
+        names,
+        [
+            "tensorfile-c",
+            "tensorfile-cli",
+            "tensorfile-datasets",
+            "tensorfile-derive",
+            "tensorfile-quant",
+            "tensorfile"
+        ]
+    );
     let mut missing = Vec::new();
     for (folder, name) in packages {
         let files = packaged(&name);
