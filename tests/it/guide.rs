@@ -26,9 +26,11 @@ fn chapters() -> impl Iterator<Item = PathBuf> {
     files.filter(|path| path.extension().is_some_and(|extension| extension == "md"))
 }
 
-/// Returns the files to which a page links, without the part after `#`.
+/// Returns the files to which a page links, without the part after `#`. Calls of generic functions in Go look like links.
 fn links(page: &str) -> Vec<&str> {
-    let inline = page.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    let prose = page.split("```").step_by(2);
+    let inline = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split_once(')'));
+    let inline = inline.map(|(target, _)| target);
     let targets = inline.chain(definitions(page).map(|(_, target)| target));
     let targets = targets.map(|target| target.split_once('#').map_or(target, |(file, _)| file));
     targets.filter(|target| !target.is_empty() && !target.contains("://")).collect()
