@@ -3,7 +3,7 @@
 //! Every type and function has the name that it has in C, and its documentation is the header's: the header is made
 //! from this source by `cbindgen`, which is run by hand, and a test compares the two.
 //!
-//! C passes pointers, so the types of Rust cannot prove what they point to. All `unsafe` blocks are in [`mod@pointers`],
+//! C passes pointers, so the types of Rust cannot prove what they point to. All `unsafe` blocks are in `pointers.rs`,
 //! with the rules for them. The functions in [`entry`] take pointers and pass them on.
 
 #![expect(non_camel_case_types, reason = "types have their names of C")]

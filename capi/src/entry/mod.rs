@@ -1,7 +1,7 @@
 //! The functions of `tensorfile.h`.
 //!
 //! The lint about unsafe code counts the attribute that gives a function its name, so it is off here. There is no unsafe
-//! block: pointers go on to [`pointers`](crate::pointers), whose rules say what they have to be.
+//! block: pointers go on to `pointers.rs`, whose rules say what they have to be.
 
 #![allow(unsafe_code, reason = "functions have their names of C")]
 
