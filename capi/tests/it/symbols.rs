@@ -19,7 +19,10 @@ fn only_functions_of_the_header_are_exported() {
     };
     assert!(output.status.success(), "{}: {}", library.display(), String::from_utf8_lossy(&output.stderr));
     let symbols = String::from_utf8(output.stdout).unwrap();
-    let exported: BTreeSet<&str> = symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    // The checksums of stores are a crate with an interface for C of its own, which Rust exports from every library.
+    let is_of_cloud = |name: &str| cfg!(feature = "cloud") && name.starts_with("crc_fast_");
+    let names = symbols.lines().filter_map(|line| line.split_whitespace().nth(2));
+    let exported: BTreeSet<&str> = names.filter(|name| !is_of_cloud(name)).collect();
     let header = fs::read_to_string(root().join("include/tensorfile.h")).unwrap();
     let declared: BTreeSet<&str> = header
         .lines()
