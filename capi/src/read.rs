@@ -1,6 +1,7 @@
 //! Elements read into memory of the caller: whole or in part, cast, and at strides.
 
 use std::borrow::Cow;
+use std::io::Write;
 use std::ops::Range;
 
 use tensorfile::cast::Caster;
@@ -24,44 +25,60 @@ pub fn read(
     strides: Option<&[isize]>,
 ) -> Result<()> {
     let tensor = object.get();
-    let stored = tensor.dtype();
-    let to = to.filter(|to| *to != stored);
-    if part.is_none() && strides.is_none() && to.is_none() && !matches!(tensor.layout(), Layout::DimOrder(_)) {
+    let to = to.filter(|to| *to != tensor.dtype());
+    let mut caster = to.map(|to| caster(tensor, to)).transpose()?;
+    let is_whole = part.is_none() && strides.is_none();
+    if is_whole && caster.is_none() && !matches!(tensor.layout(), Layout::DimOrder(_)) {
         return whole(object, memory);
     }
     let ranges = ranges(tensor, part)?;
-    let mut caster = match to {
-        Some(to) => {
-            check_numbers(tensor)?;
-            Some(Caster::between_kinds(stored, to)?)
-        }
-        None => None,
-    };
-    let dims: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
-    let dtype = to.unwrap_or(stored);
+    let dims: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+    let dtype = to.unwrap_or(tensor.dtype());
     let elements = dims.iter().try_fold(1, |all: usize, dim| all.checked_mul(*dim));
     let needed = elements.and_then(|elements| dtype.bytes_for(elements)).ok_or_else(|| too_many(tensor))?;
-    let Some(strides) = strides else {
-        check_len(tensor, needed, memory.len())?;
-        if caster.is_none() {
-            return Ok(tensor.slice_into(&ranges, memory)?);
+    match strides {
+        Some(strides) => {
+            let item = dtype.block_bytes();
+            if !has_elements(dtype) {
+                let what = "has several elements in a block, which have no strides";
+                return Err(Failure::argument(format!("{dtype} {what}")));
+            }
+            check_strides(&dims, strides, item, memory.len())?;
+            in_bands(tensor, &ranges, &mut |band, first| {
+                scatter(&cast(caster.as_mut(), band), &dims, first, strides, item, memory);
+            })
         }
-        let mut done = 0;
-        return in_bands(tensor, &ranges, &mut |band, _| {
-            let band = cast(caster.as_mut(), band);
-            memory[done..done + band.len()].copy_from_slice(&band);
-            done += band.len();
-        });
-    };
-    let item = dtype.block_bytes();
-    if !has_elements(dtype) {
-        return Err(Failure::argument(format!("{dtype} has several elements in a block, which have no strides")));
+        None => {
+            check_len(tensor, needed, memory.len())?;
+            match caster {
+                None => Ok(tensor.slice_into(&ranges, memory)?),
+                // Only this way decodes a compressed tensor once, and casts with several threads.
+                Some(mut caster) if is_whole => {
+                    let mut left = memory;
+                    Ok(tensor.write_row_major_to(&mut caster.writer(&mut left))?)
+                }
+                Some(mut caster) => {
+                    let mut left = memory;
+                    let mut writer = caster.writer(&mut left);
+                    in_bands(tensor, &ranges, &mut |band, _| {
+                        writer.write_all(band).expect("the memory has as many bytes as the elements take");
+                    })
+                }
+            }
+        }
     }
-    check_strides(&dims, strides, item, memory.len())?;
-    in_bands(tensor, &ranges, &mut |band, first| {
-        let band = cast(caster.as_mut(), band);
-        scatter(&band, &dims, first, strides, item, memory);
-    })
+}
+
+/// Returns a caster of a tensor's elements. Codes of quantized weights are not cast as if they were numbers.
+fn caster(tensor: FileTensor<'_>, to: Dtype) -> Result<Caster> {
+    if !matches!(tensor.layout(), Layout::RowMajor | Layout::DimOrder(_)) {
+        let (name, info) = (tensor.name(), tensor.info());
+        return Err(Failure::argument(format!("tensor `{name}`: {info} is not cast; read it as it is stored")));
+    }
+    match TensorData::meaning(&tensor)? {
+        Meaning::Codes(refusal) => Err(tensor.locate(refusal).into()),
+        _ => Ok(Caster::between_kinds(tensor.dtype(), to)?),
+    }
 }
 
 /// Reads a tensor as it is stored.
@@ -88,17 +105,9 @@ fn ranges(tensor: FileTensor<'_>, part: Option<&[tf_range]>) -> Result<Vec<Range
     Ok(part.iter().map(|range| range.start..range.end).collect())
 }
 
-/// Refuses to cast codes as if they were numbers.
-fn check_numbers(tensor: FileTensor<'_>) -> Result<()> {
-    match TensorData::meaning(&tensor)? {
-        Meaning::Codes(refusal) => Err(tensor.locate(refusal).into()),
-        _ => Ok(()),
-    }
-}
-
 /// Calls `each` with parts of a box, in row-major order, and the number of elements before each.
 fn in_bands(tensor: FileTensor<'_>, ranges: &[Range<usize>], each: &mut dyn FnMut(&[u8], usize)) -> Result<()> {
-    let item = tensor.dtype().block_bytes().div_ceil(tensor.dtype().block_elements());
+    let item = tensor.dtype().block_bytes();
     let lens: Vec<usize> = ranges.iter().map(|range| range.len()).collect();
     // Dims from here on fit into a band.
     let (mut inner, mut bytes) = (ranges.len(), item);
@@ -106,7 +115,8 @@ fn in_bands(tensor: FileTensor<'_>, ranges: &[Range<usize>], each: &mut dyn FnMu
         inner -= 1;
         bytes *= lens[inner];
     }
-    if lens.contains(&0) || inner == 0 {
+    // Each part of a compressed tensor would be decoded from its start.
+    if lens.contains(&0) || inner == 0 || tensor.is_encoded() {
         let band = tensor.slice(ranges)?;
         each(band.as_bytes(), 0);
         return Ok(());
