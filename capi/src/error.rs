@@ -86,6 +86,14 @@ impl From<io::Error> for Failure {
     }
 }
 
+/// Closes or frees a handle. There is nobody to tell that this went wrong.
+pub fn release<T: Tag>(handle: *const T) {
+    run(std::ptr::null_mut(), || {
+        pointers::release(handle);
+        Ok(())
+    });
+}
+
 /// Does the work of a function. No panic goes on to C.
 pub fn run(error: *mut *mut tf_error, call: impl FnOnce() -> Result<()>) -> tf_status {
     match catch_unwind(AssertUnwindSafe(call)) {
@@ -100,9 +108,8 @@ fn fail(to: *mut *mut tf_error, failure: Failure) -> tf_status {
     let object = ErrorObject::from(failure);
     let status = object.status;
     // Who passes no pointer wants the status only.
-    if !to.is_null() {
-        let error = pointers::give(tf_error(Shared::new(object)));
-        pointers::set(to, error, "the pointer for the error").expect("it is not null");
+    if pointers::expect(to, "").is_ok() {
+        let _ = pointers::set(to, pointers::give(tf_error(Shared::new(object))), "");
     }
     status
 }

@@ -29,8 +29,16 @@ pub struct FileObject {
 pub struct TensorObject {
     file: Arc<tf_file>,
     position: usize,
-    strides: OnceLock<Option<Box<[isize]>>>,
+    places: OnceLock<Places>,
     view: OnceLock<View>,
+}
+
+/// Where the elements are.
+#[derive(Debug)]
+struct Places {
+    /// The offset in the file, or `TF_NO_OFFSET`.
+    offset: u64,
+    strides: Option<Box<[isize]>>,
 }
 
 /// Structs of C, and the texts that they point to.
@@ -44,7 +52,7 @@ struct Owned<T> {
 #[derive(Debug)]
 enum View {
     Mapped(LentBytes),
-    /// The bytes are those of a file in memory, at this offset in it.
+    /// Of a file in memory: the caller's, or one that was a pipe.
     InMemory,
 }
 
@@ -102,7 +110,7 @@ impl<T> Owned<T> {
 
 impl tf_tensor {
     pub(crate) fn new(file: Arc<tf_file>, position: usize) -> Self {
-        Self(Shared::new(TensorObject { file, position, strides: OnceLock::new(), view: OnceLock::new() }))
+        Self(Shared::new(TensorObject { file, position, places: OnceLock::new(), view: OnceLock::new() }))
     }
 }
 
@@ -117,9 +125,11 @@ impl TensorObject {
 
     pub fn info(&self) -> tf_tensor_info {
         let tensor = self.get();
-        let strides = self.strides.get_or_init(|| strides(tensor.info()));
-        let places = tensor.places();
-        let offset = if places.len() == 1 { places[0].1.start } else { TF_NO_OFFSET };
+        let Places { offset, strides } = self.places.get_or_init(|| {
+            let places = tensor.places();
+            let offset = if places.len() == 1 { places[0].1.start } else { TF_NO_OFFSET };
+            Places { offset, strides: strides(tensor.info()) }
+        });
         tf_tensor_info {
             size: size_of::<tf_tensor_info>(),
             name: tensor.name().into(),
@@ -129,8 +139,8 @@ impl TensorObject {
             dims: tensor.shape().dims().as_ptr(),
             strides: strides.as_deref().map_or(std::ptr::null(), <[isize]>::as_ptr),
             bytes: usize::try_from(tensor.payload_bytes()).unwrap_or(usize::MAX),
-            offset,
-            alignment: if offset == TF_NO_OFFSET { 1 } else { 1 << offset.trailing_zeros().min(12) },
+            offset: *offset,
+            alignment: if *offset == TF_NO_OFFSET { 1 } else { 1 << offset.trailing_zeros().min(12) },
             unknown_dtype: tensor.info().unknown_dtype().unwrap_or_default().into(),
         }
     }
@@ -155,11 +165,9 @@ impl TensorObject {
 
     fn make_view(&self) -> Result<View> {
         let tensor = self.get();
-        let is_in_memory = tensor.path().is_none() && tensor.view().is_ok();
-        if is_in_memory {
-            return Ok(View::InMemory);
-        }
-        Ok(View::Mapped(tensor.lend()?))
+        tensor.view()?;
+        // A file in memory is not mapped for others, but its bytes are not those of a file on disk.
+        Ok(tensor.lend().map_or(View::InMemory, View::Mapped))
     }
 }
 

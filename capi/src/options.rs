@@ -49,12 +49,8 @@ fn limits(from: &tf_open_options) -> Limits {
 }
 
 fn warnings(kinds: tf_text) -> Result<Vec<WarningKind>> {
-    let kind = |name: &str| {
-        name.trim().parse().map_err(|_| {
-            let names: Vec<_> = WarningKind::ALL.iter().map(|kind| kind.name()).collect();
-            Failure::argument(format!("unknown kind of warnings `{name}`; the kinds are {}", names.join(", ")))
-        })
-    };
+    let kind =
+        |name: &str| name.trim().parse().map_err(|unknown| Failure::argument(format!("`{name}` is an {unknown}")));
     match kinds.non_empty()? {
         None => Ok(Vec::new()),
         Some("all") => Ok(WarningKind::ALL.to_vec()),

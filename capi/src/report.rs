@@ -1,5 +1,6 @@
 //! Comparisons of a file with expected tensors.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 
 use tensorfile::model::{Entries, FieldAttrs, Node, Sink, Store, TensorData, TensorFile};
@@ -24,7 +25,7 @@ impl tf_report {
     pub(crate) fn new(file: &File, expected: &[tf_expected]) -> Result<Self> {
         let report = file.report_like(&Expected::new(expected)?);
         let json = serde_json::to_string(&report).map_err(|error| Failure::argument(error.to_string()))?;
-        let differences = report.count() + usize::from(report.refused.is_some());
+        let differences = report.count();
         Ok(Self(Shared::new(ReportObject { differences, text: in_words_of_c(report.to_string()), json })))
     }
 }
@@ -51,7 +52,12 @@ impl Expected {
             let dims = pointers::array(tensor.dims, tensor.rank, "the dims of an expected tensor")?;
             Ok((tensor.name.to_str()?.to_owned(), Header(TensorInfo::new(dtype::expect(tensor.dtype)?, dims))))
         };
-        Ok(Self(tensors.iter().map(tensor).collect::<Result<_>>()?))
+        let expected = Self(tensors.iter().map(tensor).collect::<Result<_>>()?);
+        let mut names = HashSet::new();
+        match expected.0.iter().find(|(name, _)| !names.insert(name)) {
+            None => Ok(expected),
+            Some((name, _)) => Err(Failure::argument(format!("tensor `{name}` is expected twice"))),
+        }
     }
 }
 

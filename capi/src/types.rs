@@ -86,7 +86,7 @@ pub struct tf_open_options {
     pub max_shared: u64,
     /// The most bytes that one call may read, as they are stored, and that the index may take.
     pub max_memory: u64,
-    /// Is called while whole tensors and plans are read.
+    /// Is called while plans are read, and whole tensors that are not cast.
     pub progress: tf_progress,
     /// Is passed to `progress`. It lives as long as the file, its tensors and its plans.
     pub progress_context: *mut c_void,
@@ -146,7 +146,7 @@ pub struct tf_tensor_info {
     pub strides: *const isize,
     /// The number of bytes of the elements, decoded.
     pub bytes: usize,
-    /// The offset of the elements in their file. If they are in several places, as a trainer saves them, it is
+    /// The offset of the elements in their file, or of the compressed bytes of an archive. If they are in several places, as a trainer saves them, it is
     /// `TF_NO_OFFSET`.
     pub offset: u64,
     /// The largest power of two, up to 4096, that divides the offset. The address of a view of a mapped file is a

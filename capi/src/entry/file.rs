@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tensorfile::File;
 
 use crate::callbacks::{Release, Source};
-use crate::error::run;
+use crate::error::{release, run};
 use crate::pointers::ForeignBytes;
 use crate::{
     Result, options, pointers, tf_entry, tf_error, tf_expected, tf_file, tf_file_info, tf_open_options, tf_release,
@@ -80,7 +80,7 @@ pub extern "C" fn tf_file_retain(file: *mut tf_file) -> tf_status {
 /// Closes a file. Its tensors and plans keep its bytes until they are closed. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_file_close(file: *mut tf_file) {
-    pointers::release(file);
+    release(file);
 }
 
 /// Fills `info` with the format of the file and the number of its tensors.
@@ -186,5 +186,5 @@ pub extern "C" fn tf_report_get_info(
 /// Frees a report. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_report_free(report: *mut tf_report) {
-    pointers::release(report);
+    release(report);
 }

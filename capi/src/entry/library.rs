@@ -2,7 +2,7 @@
 
 use std::ffi::c_char;
 
-use crate::error::run;
+use crate::error::{release, run};
 use crate::{TF_ABI_VERSION, dtype, pointers, tf_dtype_info, tf_error, tf_error_info, tf_status, tf_text};
 
 /// Returns `TF_ABI_VERSION` of the library. If it differs from that of the header, the two do not fit together.
@@ -26,7 +26,7 @@ pub extern "C" fn tf_error_get_info(error: *const tf_error, info: *mut tf_error_
 /// Frees an error. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_error_free(error: *mut tf_error) {
-    pointers::release(error);
+    release(error);
 }
 
 /// Fills `info` with the name and the size of a dtype. The name is never freed.

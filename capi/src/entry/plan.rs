@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::error::run;
+use crate::error::{release, run};
 use crate::{
     Failure, plan, pointers, tf_error, tf_file, tf_part, tf_piece, tf_plan, tf_plan_info, tf_plan_options, tf_status,
 };
@@ -32,7 +32,7 @@ pub extern "C" fn tf_plan_new(
 /// Frees a plan. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_plan_free(plan: *mut tf_plan) {
-    pointers::release(plan);
+    release(plan);
 }
 
 /// Fills `info` with the number of pieces, and the length of the memory for them.

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::error::run;
+use crate::error::{release, run};
 use crate::{Result, dtype, pointers, read, tf_error, tf_range, tf_status, tf_tensor, tf_tensor_info};
 
 /// Adds a handle of the same tensor, so that it has to be closed once more.
@@ -14,7 +14,7 @@ pub extern "C" fn tf_tensor_retain(tensor: *mut tf_tensor) -> tf_status {
 /// Closes a tensor. The bytes of its view end with it. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_tensor_close(tensor: *mut tf_tensor) {
-    pointers::release(tensor);
+    release(tensor);
 }
 
 /// Fills `info` with the name, the dtype and the shape of a tensor. What it points to lives as long as the tensor.

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use crate::callbacks::Sink;
-use crate::error::run;
+use crate::error::{release, run};
 use crate::{
     options, pointers, tf_array, tf_error, tf_open_options, tf_save_options, tf_sink, tf_status, tf_text, tf_writer,
     writer,
@@ -21,7 +21,7 @@ pub extern "C" fn tf_writer_new(writer: *mut *mut tf_writer, error: *mut *mut tf
 /// Frees a writer. `NULL` is passed over.
 #[unsafe(no_mangle)]
 pub extern "C" fn tf_writer_free(writer: *mut tf_writer) {
-    pointers::release(writer);
+    release(writer);
 }
 
 /// Adds a tensor. Its elements are not copied: they must stay as they are until the last save with this writer. Name,
