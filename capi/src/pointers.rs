@@ -20,7 +20,7 @@ use std::ffi::{c_char, c_void};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::{fmt, ptr, slice};
+use std::{fmt, io, ptr, slice};
 
 use tensorfile::File;
 use tensorfile::file::ReadPlan;
@@ -325,59 +325,48 @@ impl AsRef<[u8]> for ForeignBytes {
 pub struct ForeignElements {
     first: Context,
     item: usize,
-    /// The dims, and the distances of neighbours in bytes.
-    dims: Vec<(usize, isize)>,
+    dims: Vec<usize>,
+    /// The distances of neighbours, in bytes.
+    strides: Vec<isize>,
     bytes: usize,
 }
 
 impl ForeignElements {
-    /// Elements of `item` bytes. If they lie in one run, they may be blocks of a packed dtype, with `dims` of one.
-    pub fn new(first: *const c_void, item: usize, dims: Vec<(usize, isize)>, bytes: usize) -> Result<Self> {
+    /// Elements without gaps, or blocks of a packed dtype.
+    pub fn in_one_run(first: *const c_void, bytes: usize) -> Result<Self> {
+        Self::at_strides(first, bytes, &[], &[], bytes)
+    }
+
+    /// Elements of `item` bytes, which are `bytes` together.
+    pub fn at_strides(
+        first: *const c_void,
+        item: usize,
+        dims: &[usize],
+        strides: &[isize],
+        bytes: usize,
+    ) -> Result<Self> {
         check_array(first.cast::<u8>(), usize::from(bytes > 0), "the data of an array")?;
-        Ok(Self { first: Context(first.cast_mut()), item, dims, bytes })
+        let first = Context(first.cast_mut());
+        Ok(Self { first, item, dims: dims.to_vec(), strides: strides.to_vec(), bytes })
     }
 
-    /// Returns the elements, if they lie in one run.
-    pub fn in_one_run(&self) -> Option<&[u8]> {
-        if self.bytes == 0 {
-            return Some(&[]);
-        }
-        let (outer, run) = self.outer_dims();
-        // SAFETY: the elements stay in place until the writer is freed, and have this length in this order.
-        outer.is_empty().then(|| unsafe { slice::from_raw_parts(self.first.0.cast::<u8>(), run) })
+    /// Returns the elements, if they were said to be without gaps.
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        (self.bytes == 0 || self.dims.is_empty()).then(|| self.run(0, self.bytes))
     }
 
-    /// Calls `each` with runs of elements, in row-major order.
-    pub fn for_each_run(&self, each: &mut dyn FnMut(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
-        if self.bytes == 0 {
-            return Ok(());
-        }
-        let (outer, run) = self.outer_dims();
-        let mut index = vec![0_usize; outer.len()];
-        let mut at = self.first.0.cast::<u8>();
-        loop {
-            // SAFETY: the address of an element, by the dims and strides that C passed for its memory.
-            each(unsafe { slice::from_raw_parts(at, run) })?;
-            let Some(dim) = (0..outer.len()).rev().find(|dim| index[*dim] + 1 < outer[*dim].0) else { return Ok(()) };
-            index[dim] += 1;
-            at = at.wrapping_offset(outer[dim].1);
-            for inner in dim + 1..outer.len() {
-                at = at.wrapping_offset(-(outer[inner].1.wrapping_mul(index[inner].cast_signed())));
-                index[inner] = 0;
-            }
-        }
+    /// Passes on the elements in pieces, in row-major order.
+    pub fn in_rows(&self, piece: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        tensorfile::model::in_rows(self.item, &self.dims, &self.strides, &|start, len| self.run(start, len), piece)
     }
 
-    /// Returns the dims around the innermost run, and its bytes.
-    fn outer_dims(&self) -> (&[(usize, isize)], usize) {
-        let (mut run, mut outer) = (self.item, self.dims.len());
-        while let Some((dim, stride)) = outer.checked_sub(1).map(|dim| self.dims[dim]) {
-            if dim != 1 && stride != run.cast_signed() {
-                break;
-            }
-            (run, outer) = (run * dim, outer - 1);
+    fn run(&self, start: isize, len: usize) -> &[u8] {
+        match len {
+            0 => &[],
+            // SAFETY: the elements stay in place until the writer is freed, and `in_rows` asks for runs of them, by the dims
+            // and strides that C passed.
+            len => unsafe { slice::from_raw_parts(self.first.0.cast::<u8>().wrapping_offset(start), len) },
         }
-        (&self.dims[..outer], run)
     }
 }
 

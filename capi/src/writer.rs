@@ -53,8 +53,7 @@ impl Arrays {
     }
 
     pub fn save(&self, path: &Path, with: &tf_save_options) -> Result<()> {
-        let options = options::save(with, self.write_options())?;
-        cast(self, with, Format::for_path(path), &mut |tensors| Ok(options.save(path, tensors)?))
+        save(self, self.write_options(), path, with)
     }
 
     pub fn write(&self, sink: Sink, with: &tf_save_options) -> Result<()> {
@@ -62,11 +61,9 @@ impl Arrays {
         if with.format.len == 0 {
             return Err(Failure::argument("a stream has no extension; `format` of the options names the format"));
         }
-        let mut sink = Some(sink);
-        cast(self, with, None, &mut |tensors| {
-            let sink = sink.take().expect("it is called once");
-            Ok(options.plan("", tensors)?.to_writer(sink, tensors)?)
-        })
+        let floats = cast_floats(self, with, None)?;
+        let tensors: &dyn Tensors = floats.as_ref().map_or(self, |floats| floats);
+        Ok(options.plan("", tensors)?.to_writer(sink, tensors)?)
     }
 
     fn write_options(&self) -> WriteOptions {
@@ -80,28 +77,31 @@ pub fn convert(file: &tensorfile::File, path: &Path, with: &tf_save_options) -> 
         0 => WriteOptions::new().keep_metadata(&file.metadata()?),
         _ => WriteOptions::new(),
     };
-    let options = options::save(with, write)?;
-    cast(file, with, Format::for_path(path), &mut |tensors| Ok(options.save(path, tensors)?))
+    save(file, write, path, with)
 }
 
-/// Calls `save` with tensors whose floats are cast, if that is asked for.
-fn cast(
-    tensors: &dyn Tensors,
+fn save(tensors: &dyn Tensors, write: WriteOptions, path: &Path, with: &tf_save_options) -> Result<()> {
+    let options = options::save(with, write)?;
+    let floats = cast_floats(tensors, with, Format::for_path(path))?;
+    Ok(options.save(path, floats.as_ref().map_or(tensors, |floats| floats))?)
+}
+
+/// Returns a view of the tensors in which floats are cast; `None` if that is not asked for.
+fn cast_floats<'t>(
+    tensors: &'t dyn Tensors,
     with: &tf_save_options,
     by_path: Option<&'static Format>,
-    save: &mut dyn FnMut(&dyn Tensors) -> Result<()>,
-) -> Result<()> {
-    let Some(floats) = dtype::from_number(with.floats)? else { return save(tensors) };
+) -> Result<Option<CastView<'t>>> {
+    let Some(floats) = dtype::from_number(with.floats)? else { return Ok(None) };
     if !floats.is_float() {
         return Err(Failure::argument(format!("floats are cast to floats, not to {floats}")));
     }
     let format = with.format.non_empty()?.map_or(by_path, Format::named);
-    let target = |_: &str, info: &TensorInfo| match format {
+    Ok(Some(CastView::new(tensors, move |_, info| match format {
         _ if !info.dtype.is_float() => info.dtype,
         Some(format) => format.usual_dtype(info, floats),
         None => floats,
-    };
-    save(&CastView::new(tensors, target))
+    })))
 }
 
 impl Array {
@@ -118,11 +118,10 @@ impl Array {
         let bytes = info.payload_bytes().filter(|bytes| isize::try_from(*bytes).is_ok());
         let bytes = bytes.ok_or_else(|| refuse(format!("{info} exceeds memory")))?;
         let elements = if array.strides.is_null() {
-            ForeignElements::new(array.data, bytes, Vec::new(), bytes)?
+            ForeignElements::in_one_run(array.data, bytes)?
         } else if has_elements(dtype) {
             let strides = pointers::array(array.strides, array.rank, "the strides of an array")?;
-            let dims = dims.iter().copied().zip(strides.iter().copied()).collect();
-            ForeignElements::new(array.data, dtype.block_bytes(), dims, bytes)?
+            ForeignElements::at_strides(array.data, dtype.block_bytes(), dims, strides, bytes)?
         } else {
             return Err(refuse(format!("{dtype} has several elements in a block, which have no strides")));
         };
@@ -141,15 +140,15 @@ impl Tensors for Arrays {
 
 impl TensorData for Array {
     fn as_bytes(&self) -> Option<&[u8]> {
-        let bytes = self.elements.in_one_run()?;
+        let bytes = self.elements.as_bytes()?;
         (self.info.dtype != Dtype::Bool || bytes.iter().all(|byte| *byte < 2)).then_some(bytes)
     }
 
     fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
-        self.elements.for_each_run(&mut |run| match self.info.dtype {
+        self.elements.in_rows(&mut |piece| match self.info.dtype {
             // C and C++ take any byte but 0 for true; formats require 1.
-            Dtype::Bool => out.write_all(&run.iter().map(|byte| u8::from(*byte != 0)).collect::<Vec<_>>()),
-            _ => out.write_all(run),
+            Dtype::Bool => out.write_all(&piece.iter().map(|byte| u8::from(*byte != 0)).collect::<Vec<_>>()),
+            _ => out.write_all(piece),
         })
     }
 }

@@ -15,7 +15,6 @@
 use std::ffi::{CStr, c_int, c_void};
 #[cfg(unix)]
 use std::fs;
-#[cfg(unix)]
 use std::io;
 #[cfg(unix)]
 use std::os::fd::{BorrowedFd, RawFd};
@@ -329,45 +328,10 @@ impl Borrowed {
     }
 
     /// Passes on the bytes of all elements in pieces, row-major.
-    pub fn in_rows<E>(&self, piece: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
-        if let Some(bytes) = self.as_bytes() {
-            return piece(bytes);
-        }
-        let mut gathered = Gathered { bytes: Vec::with_capacity(PIECE + self.item), piece };
-        self.gather(self.start, 0, &mut gathered)?;
-        (gathered.piece)(&gathered.bytes)
-    }
-
-    fn gather<E>(&self, start: *const u8, dim: usize, gathered: &mut Gathered<'_, E>) -> Result<(), E> {
-        let Some((&len, &stride)) = self.dims.get(dim).zip(self.strides.get(dim)) else {
-            // SAFETY: the walk over dims and strides stays inside of the array.
-            return gathered.add(unsafe { slice::from_raw_parts(start, self.item) });
-        };
-        if dim + 1 == self.dims.len() && stride == self.item.cast_signed() {
-            // SAFETY: as above; the elements of this dim are in one run.
-            let run = unsafe { slice::from_raw_parts(start, len * self.item) };
-            return run.chunks(PIECE).try_for_each(|chunk| gathered.add(chunk));
-        }
-        (0..len.cast_signed()).try_for_each(|i| self.gather(start.wrapping_offset(i * stride), dim + 1, gathered))
-    }
-}
-
-/// The most bytes of a piece.
-const PIECE: usize = 256 << 10;
-
-struct Gathered<'a, E> {
-    bytes: Vec<u8>,
-    piece: &'a mut dyn FnMut(&[u8]) -> Result<(), E>,
-}
-
-impl<E> Gathered<'_, E> {
-    fn add(&mut self, bytes: &[u8]) -> Result<(), E> {
-        if self.bytes.len() + bytes.len() > PIECE {
-            (self.piece)(&self.bytes)?;
-            self.bytes.clear();
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(())
+    pub fn in_rows(&self, piece: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        // SAFETY: the walk over dims and strides stays inside of the array.
+        let run = |start, len| unsafe { slice::from_raw_parts(self.start.wrapping_offset(start), len) };
+        tensorfile::model::in_rows(self.item, &self.dims, &self.strides, &run, piece)
     }
 }
 

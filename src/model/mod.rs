@@ -50,6 +50,7 @@ mod serializer;
 mod shared;
 mod sizes;
 mod spec;
+mod strided;
 mod traits;
 mod value_tree;
 mod values;
@@ -78,6 +79,7 @@ pub use serializer::Serializer;
 #[doc(hidden)]
 pub use shared::{ArraysOf, SharedArrays};
 pub use spec::{ArrayField, FieldAttrs, TensorSpec};
+pub use strided::in_rows;
 pub use traits::{EachEntry, EachPart, Entries, FromTensors, List, Sink, Source, Store, TensorFile};
 #[doc(hidden)]
 pub use traits::{node_of, put};
