@@ -24,8 +24,12 @@ warnings=(-g -Wall -Wextra -Wpedantic -Werror)
 for standard in c99 c11; do
     "${CC:-cc}" -std=$standard "${warnings[@]}" "${sanitize[@]}" -I"$prefix/include" tests/c/test.c -L"$prefix/lib" -ltensorfile -o "$work/c-$standard"
 done
-mkdir "$work/c"
-"${run[@]}" "$work/c-c11" "$work/c"
+# A pipe has the file that the first program writes.
+mkdir "$work"/{c,first}
+"$work/c-c99" "$work/first" >/dev/null
+mkfifo "$work/pipe"
+cat "$work/first/a.safetensors" >"$work/pipe" &
+TENSORFILE_TEST_PIPE=$work/pipe "${run[@]}" "$work/c-c11" "$work/c"
 for program in tests/c/gguf_dump examples/sum; do
     "${CC:-cc}" -std=c99 "${warnings[@]}" "${sanitize[@]}" -I"$prefix/include" $program.c -L"$prefix/lib" -ltensorfile -o "$work/$(basename $program)"
 done

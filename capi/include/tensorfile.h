@@ -483,7 +483,7 @@ typedef struct tf_open_options {
    */
   uint64_t max_memory;
   /**
-   * Is called while whole tensors and plans are read.
+   * Is called while plans are read, and whole tensors that are not cast.
    */
   tf_progress progress;
   /**
@@ -845,7 +845,7 @@ typedef struct tf_tensor_info {
    */
   size_t bytes;
   /**
-   * The offset of the elements in their file. If they are in several places, as a trainer saves them, it is
+   * The offset of the elements in their file, or of the compressed bytes of an archive. If they are in several places, as a trainer saves them, it is
    * `TF_NO_OFFSET`.
    */
   uint64_t offset;

@@ -1,5 +1,7 @@
 /* Uses each function of tensorfile.h, in the right way and in wrong ones: `test FOLDER`, an empty folder for files. */
 #include <tensorfile.h>
+/* The second time has nothing. */
+#include <tensorfile.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -347,6 +349,12 @@ static void conversions_and_reports(const char *folder) {
     OK(tf_report_get_info(report, &info, NULL));
     CHECK(info.differences == 3 && contains(info.text, "`step`") && contains(info.json, "\"missing\""));
     tf_report_free(report);
+    OK(tf_file_report(file, NULL, 0, &report, NULL));
+    OK(tf_report_get_info(report, &info, NULL));
+    CHECK(info.differences == 3 && contains(info.text, "3 unexpected"));
+    tf_report_free(report);
+    expected[1].name = expected[0].name;
+    FAILS(tf_file_report(file, expected, 3, &report, &error), TF_CALL, "argument", "`matrix` is expected twice");
     tf_file_close(file);
     options.flags = TF_SAVE_NO_REPLACE;
     FAILS(tf_convert(tf_str(from), NULL, in_folder(folder, "b.ptd"), &options, &error), TF_IO, "io", "exists");
@@ -449,6 +457,158 @@ static void errors(const char *folder) {
     OK(tf_set_max_threads(2));
 }
 
+/* Arrays at any strides, bools of any byte, and arrays of nothing. */
+static void odd_arrays(void) {
+    static memory bytes;
+    static const unsigned char bools[3] = {0, 1, 7};
+    static const float number = 2.5f;
+    static const size_t two_by_three[2] = {2, 3}, three = 3, none[2] = {4, 0};
+    static const ptrdiff_t repeated[2] = {0, 4}, backwards = -1;
+    tf_save_options options = tf_save_options_default();
+    tf_writer *writer = NULL;
+    tf_file *file = NULL;
+    tf_tensor *tensor = NULL;
+    float values[6];
+    double wide[6];
+    unsigned char read[3];
+    tf_array arrays[5];
+    size_t i;
+    memset(arrays, 0, sizeof arrays);
+    arrays[0].name = tf_str("repeated");
+    arrays[0].dtype = TF_DTYPE_F32;
+    arrays[0].rank = 2;
+    arrays[0].dims = two_by_three;
+    arrays[0].strides = repeated;
+    arrays[0].data = matrix;
+    arrays[1].name = tf_str("backwards");
+    arrays[1].dtype = TF_DTYPE_U8;
+    arrays[1].rank = 1;
+    arrays[1].dims = &three;
+    arrays[1].strides = &backwards;
+    arrays[1].data = bools + 2;
+    arrays[2].name = tf_str("bools");
+    arrays[2].dtype = TF_DTYPE_BOOL;
+    arrays[2].rank = 1;
+    arrays[2].dims = &three;
+    arrays[2].data = bools;
+    arrays[3].name = tf_str("scalar");
+    arrays[3].dtype = TF_DTYPE_F32;
+    arrays[3].data = &number;
+    arrays[4].name = tf_str("nothing");
+    arrays[4].dtype = TF_DTYPE_F32;
+    arrays[4].rank = 2;
+    arrays[4].dims = none;
+    OK(tf_writer_new(&writer, NULL));
+    for (i = 0; i < 5; i++) {
+        arrays[i].size = sizeof arrays[i];
+        OK(tf_writer_add(writer, &arrays[i], NULL));
+    }
+    options.format = tf_str("npz");
+    OK(tf_write(writer, append, &bytes, &options, NULL));
+    OK(tf_open_memory(bytes.bytes, bytes.len, NULL, NULL, NULL, &file, NULL));
+    OK(tf_file_find(file, tf_str("repeated"), &tensor, NULL));
+    OK(tf_read(tensor, TF_DTYPE_F64, wide, sizeof wide, NULL));
+    CHECK(wide[0] == 0.5 && wide[2] == 2.5 && wide[3] == 0.5 && wide[5] == 2.5);
+    tf_tensor_close(tensor);
+    OK(tf_file_find(file, tf_str("backwards"), &tensor, NULL));
+    OK(tf_read(tensor, TF_DTYPE_STORED, read, sizeof read, NULL));
+    CHECK(read[0] == 7 && read[1] == 1 && read[2] == 0);
+    tf_tensor_close(tensor);
+    OK(tf_file_find(file, tf_str("bools"), &tensor, NULL));
+    OK(tf_read(tensor, TF_DTYPE_STORED, read, sizeof read, NULL));
+    CHECK(read[0] == 0 && read[1] == 1 && read[2] == 1);
+    FAILS(tf_read(tensor, TF_DTYPE_F32, values, 12, &error), TF_CALL, "unsupported", "cannot cast bool to f32");
+    tf_tensor_close(tensor);
+    OK(tf_file_find(file, tf_str("scalar"), &tensor, NULL));
+    OK(tf_slice(tensor, NULL, 0, TF_DTYPE_STORED, values, 4, NULL, NULL));
+    CHECK(values[0] == 2.5f);
+    tf_tensor_close(tensor);
+    OK(tf_file_find(file, tf_str("nothing"), &tensor, NULL));
+    OK(tf_read(tensor, TF_DTYPE_F64, NULL, 0, NULL));
+    tf_tensor_close(tensor);
+    tf_file_close(file);
+
+    /* The same name twice, and a report of nothing. */
+    OK(tf_writer_add(writer, &arrays[3], NULL));
+    bytes.len = 0;
+    FAILS(tf_write(writer, append, &bytes, &options, &error), TF_CALL, "repeated-name", "`scalar`");
+    CHECK(bytes.len == 0);
+    tf_writer_free(writer);
+}
+
+/* Quantized weights are not cast as if their codes were the weights, and are decoded on request. */
+static void quantized(const char *folder) {
+    static const unsigned char codes[4] = {0x38, 0x40, 0x48, 0xb8};
+    static const float scale = 0.5f;
+    static const size_t dims[2] = {2, 2}, one = 1;
+    tf_open_options options = tf_open_options_default();
+    tf_writer *writer = NULL;
+    tf_file *file = NULL;
+    tf_tensor *tensor = NULL;
+    tf_array array;
+    float values[4];
+    tf_status status;
+    OK(tf_writer_new(&writer, NULL));
+    memset(&array, 0, sizeof array);
+    array.size = sizeof array;
+    array.name = tf_str("up.weight");
+    array.dtype = TF_DTYPE_F8_E4M3FN;
+    array.rank = 2;
+    array.dims = dims;
+    array.data = codes;
+    OK(tf_writer_add(writer, &array, NULL));
+    array.name = tf_str("up.weight_scale");
+    array.dtype = TF_DTYPE_F32;
+    array.rank = 1;
+    array.dims = &one;
+    array.data = &scale;
+    OK(tf_writer_add(writer, &array, NULL));
+    OK(tf_save(writer, in_folder(folder, "q.safetensors"), NULL, NULL));
+    tf_writer_free(writer);
+    OK(tf_open(in_folder(folder, "q.safetensors"), NULL, &file, NULL));
+    OK(tf_file_find(file, tf_str("up.weight"), &tensor, NULL));
+    FAILS(tf_read(tensor, TF_DTYPE_F32, values, sizeof values, &error), TF_CALL, "codes",
+          "`dequantize` of the options decodes them, `TF_DTYPE_STORED` reads the stored numbers");
+    tf_tensor_close(tensor);
+    tf_file_close(file);
+    options.dequantize = TF_DTYPE_F32;
+    status = tf_open(in_folder(folder, "q.safetensors"), &options, &file, NULL);
+    if (status == TF_CALL) {
+        printf("NOTE: the library was built without the feature quant\n");
+        return;
+    }
+    CHECK(status == TF_OK);
+    OK(tf_file_find(file, tf_str("up.weight"), &tensor, NULL));
+    OK(tf_read(tensor, TF_DTYPE_STORED, values, sizeof values, NULL));
+    CHECK(values[0] == 0.5f && values[1] == 1.0f && values[2] == 2.0f && values[3] == -0.5f);
+    tf_tensor_close(tensor);
+    tf_file_close(file);
+}
+
+/* Shards are one file, and a pipe is held in memory. */
+static void shards_and_pipes(const char *folder) {
+    tf_save_options options = tf_save_options_default();
+    tf_writer *writer = writer_of_two();
+    tf_file *file = NULL;
+    tf_tensor *tensor = NULL;
+    const void *bytes = NULL;
+    size_t len = 0;
+    options.max_shard_bytes = 30;
+    OK(tf_save(writer, in_folder(folder, "shards.safetensors"), &options, NULL));
+    tf_writer_free(writer);
+    OK(tf_open(in_folder(folder, "shards.safetensors.index.json"), NULL, &file, NULL));
+    check_values(file);
+    tf_file_close(file);
+    if (getenv("TENSORFILE_TEST_PIPE") == NULL) return;
+    OK(tf_open(tf_str(getenv("TENSORFILE_TEST_PIPE")), NULL, &file, NULL));
+    check_values(file);
+    OK(tf_file_find(file, tf_str("matrix"), &tensor, NULL));
+    OK(tf_view(tensor, &bytes, &len, NULL));
+    CHECK(len == sizeof matrix && memcmp(bytes, matrix, len) == 0);
+    tf_tensor_close(tensor);
+    tf_file_close(file);
+}
+
 static void dtypes(void) {
     tf_dtype_info info = {.size = sizeof info};
     int32_t dtype = 0;
@@ -468,6 +628,9 @@ int main(int count, char **arguments) {
     plans(arguments[1]);
     conversions_and_reports(arguments[1]);
     errors(arguments[1]);
+    odd_arrays();
+    quantized(arguments[1]);
+    shards_and_pipes(arguments[1]);
     dtypes();
     printf("c: %d checks\n", checks);
     return 0;

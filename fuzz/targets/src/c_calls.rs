@@ -24,10 +24,15 @@ use crate::samples;
 /// The most bytes that a tensor or a plan is read into.
 const MEMORY: usize = 1 << 20;
 
-pub fn run(input: &[u8]) {
+pub(crate) fn run(input: &[u8]) {
     let mut input = Input(input);
     let calls = input.before_nul();
-    bounded("calls of C", input.0.len() + 64 * MEMORY * calls.len().min(8), || Calls::new(input.0).make(calls));
+    make(calls, input.0);
+}
+
+/// Opens a file, and makes calls. Returns the number of those that read elements.
+fn make(calls: &[u8], file: &[u8]) -> usize {
+    bounded("calls of C", file.len() + 64 * MEMORY * calls.len().min(8), || Calls::new(file).make(calls))
 }
 
 /// The handles that C has.
@@ -41,15 +46,30 @@ struct Calls<'a> {
     writers: Vec<*mut tf_writer>,
     error: *mut tf_error,
     memory: Vec<u8>,
+    /// The number of calls that read elements.
+    reads: usize,
 }
 
 impl<'a> Calls<'a> {
     fn new(file_bytes: &'a [u8]) -> Self {
         let (files, closed, tensors, plans, writers) = Default::default();
-        Self { file_bytes, files, closed, tensors, plans, writers, error: null_mut(), memory: vec![0; MEMORY] }
+        Self {
+            file_bytes,
+            files,
+            closed,
+            tensors,
+            plans,
+            writers,
+            error: null_mut(),
+            memory: vec![0; MEMORY],
+            reads: 0,
+        }
     }
 
-    fn make(mut self, calls: &[u8]) {
+    fn make(mut self, calls: &[u8]) -> usize {
+        // With the defaults.
+        let opened = self.open(&mut Input(&[100, 0, 0, 1]));
+        self.check(opened);
         let mut input = Input(calls);
         while !input.0.is_empty() {
             let status = self.call(&mut input);
@@ -67,6 +87,7 @@ impl<'a> Calls<'a> {
         for file in self.files.drain(..) {
             tf_file_close(file);
         }
+        self.reads
     }
 
     /// An error has a cause with the same status, and no call ends with a mistake of the library.
@@ -126,13 +147,15 @@ impl<'a> Calls<'a> {
             }
             7 => {
                 let (mut bytes, mut len) = (null(), 0);
-                tf_view(tensor, &raw mut bytes, &raw mut len, error)
+                let status = tf_view(tensor, &raw mut bytes, &raw mut len, error);
+                self.count(status)
             }
             8 => {
                 let mut info = tensor_info(size_of::<tf_tensor_info>());
                 tf_tensor_get_info(tensor, &raw mut info, null_mut());
                 let len = info.bytes.min(MEMORY) / (1 + input.below(3));
-                tf_read(tensor, number(input), self.memory.as_mut_ptr().cast(), len, error)
+                let status = tf_read(tensor, number(input), self.memory.as_mut_ptr().cast(), len, error);
+                self.count(status)
             }
             9 => {
                 let ranges = ranges(input);
@@ -234,6 +257,11 @@ impl<'a> Calls<'a> {
                 return tf_file_retain(file);
             }
         }
+        status
+    }
+
+    fn count(&mut self, status: tf_status) -> tf_status {
+        self.reads += usize::from(status == tf_status::TF_OK);
         status
     }
 
@@ -348,11 +376,20 @@ fn ranges(input: &mut Input<'_>) -> Vec<tf_range> {
     (0..input.below(4)).map(|_| tf_range { start: input.below(4), end: input.below(6) }).collect()
 }
 
+/// Makes calls of all kinds with a file. Returns the number of those that read elements.
+pub fn run_on_file(file: &[u8]) -> usize {
+    // Each call begins with the numbers of a file and a tensor, and is followed by its arguments.
+    let tensors = (0..9).flat_map(|position| [1, 1, 21, position]);
+    // A view, and all as it is stored.
+    let reads = (0..9).flat_map(|tensor| [1, tensor, 27, 1, tensor, 28, 2, 3]);
+    let others = (1..9).flat_map(|tensor| (22..40).flat_map(move |call| [1, tensor, call, 66, 33, 2, 41, 1, 3]));
+    make(&tensors.chain(reads).chain(others).collect::<Vec<_>>(), file)
+}
+
 /// Calls, NUL, and a file.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let open = [1, 1, 20, 200, 1, 1, 1];
     let calls: Vec<u8> = (1..=19).flat_map(|call| [1, 1, 20 + call, 20, 7, 33, 2, 41, 1, 3]).collect();
-    let calls = [&open[..], &calls, &calls, &open, &calls].concat();
+    let calls = [&calls[..], &calls].concat();
     // The first byte of a sample is the row of its format.
     samples::files().iter().map(|file| [&calls[..], &[0], &file[1..]].concat()).collect()
 }

@@ -9,7 +9,7 @@
 mod append;
 mod backends;
 mod budget;
-mod c_calls;
+pub mod c_calls;
 mod codegen;
 mod convert;
 #[path = "../../../tests/it/support/dcp_writer.rs"]
