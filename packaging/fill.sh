@@ -16,12 +16,16 @@ edits=(-e "s#https://github.com/OWNER/tensorfile#$repository#" -e "s#- OWNER\$#-
 edits+=(-e "s/^\( *version:* \)\"[0-9].*\"\$/\1\"$version\"/")
 
 mkdir -p "$folder"
-sed "${edits[@]}" -e "s/sha256: \".*\"/sha256: \"$(sha256sum "$source" | cut -d' ' -f1)\"/" "$here/recipe.yaml" >"$folder/recipe.yaml"
+digest=$(sha256sum "$source" | cut -d' ' -f1)
+sed "${edits[@]}" -e "s/sha256: \".*\"/sha256: \"$digest\"/" "$here/recipe.yaml" >"$folder/recipe.yaml"
 
 # The digest of an archive is in the line after its URL.
 while read -r target; do
     digest=$(awk -v name="tensorfile-$version-$target.tar.gz" '$2 == name { print $1 }' "$sums")
-    [[ -n $digest ]] || { echo "fill: $sums has no tensorfile-$version-$target.tar.gz" >&2; exit 1; }
+    if [[ -z $digest ]]; then
+        echo "fill: $sums has no tensorfile-$version-$target.tar.gz" >&2
+        exit 1
+    fi
     edits+=(-e "/-$target\.tar\.gz\"\$/{n;s/sha256 \".*\"/sha256 \"$digest\"/;}")
 done < <(sed -n 's/.*#{version}-\(.*\)\.tar\.gz"$/\1/p' "$here/tensorfile.rb")
 sed "${edits[@]}" "$here/tensorfile.rb" >"$folder/tensorfile.rb"
