@@ -43,6 +43,19 @@ if command -v cmake >/dev/null && command -v c++ >/dev/null; then
     [[ $("$work/half" "$work/c/a.safetensors" matrix "$work/half.ptd") == "6 numbers, the first is 0.5" ]]
     mkdir "$work/cpp"
     "${run[@]}" "$work/cpp-build/test" "$fixtures" "$work/cpp"
+    interop=${TENSORFILE_INTEROP:-../target/interop}
+    if [[ -x $interop/flat_tensor ]]; then
+        mkdir "$work/ptd"
+        "$interop/venv/bin/python" ../tests/interop/ptd_build.py "$work/ptd" >/dev/null
+        files=0
+        for file in "$work"/ptd/current*.ptd "$work"/c/*.ptd "$fixtures"/ptd/*.ptd; do
+            diff <("$interop/flat_tensor" "$file" | sort) <("$work/cpp-build/flat_tensor" "$file" | sort)
+            files=$((files + 1))
+        done
+        echo "cpp: $files files are read as by ExecuTorch"
+    else
+        echo "NOTE: no reader of ExecuTorch here: it is not compared."
+    fi
 else
     echo "NOTE: no cmake or no C++ compiler here: the program in C++ is not tested."
 fi
