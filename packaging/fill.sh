@@ -10,7 +10,8 @@ folder=${1:?$usage} version=${2:?$usage} sums=${3:?$usage} source=${4:?$usage}
 here=$(dirname "${BASH_SOURCE[0]}")
 
 repository=$(sed -n 's/^repository = "\(.*\)"$/\1/p' "$here/../Cargo.toml")
-repository=${repository:-https://github.com/OWNER/tensorfile}
+# The placeholder is no URL.
+[[ $repository == https:* ]] || repository=https://github.com/OWNER/tensorfile
 owner=${repository%/*}
 edits=(-e "s#https://github.com/OWNER/tensorfile#$repository#" -e "s#- OWNER\$#- ${owner##*/}#")
 edits+=(-e "s/^\( *version:* \)\"[0-9].*\"\$/\1\"$version\"/")

@@ -98,6 +98,8 @@
 //! and `quant`, which decodes quantized weights, are not; `full` is all of them. `http` reads files at URLs, and `cloud` reads and writes
 //! objects in stores; neither is in `full`. [`btf`] and [`ten`] need no feature.
 
+// The features of items are shown on docs.rs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 // A function of one format or place is compiled without its feature too, unless it needs a dependency: a gate for each
 // would hide more than it saves. All features together find what nothing uses.
 #![cfg_attr(
