@@ -1,4 +1,4 @@
-//! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
+//! The guide, chapter by chapter: [getting started](getting_started), [answers], [choosing a format](formats), [typed
 //! loading](typed), [untyped tensors](untyped), [quantized weights](quantized), [another layout](layouts), [files at URLs](remote), [from a trainer to inference](trainers),
 //! [datasets], [jobs on many machines](scale), [the program](program), [python], [c], [migrating],
 //! [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
@@ -19,6 +19,7 @@ macro_rules! chapters {
 // `tests/it/guide.rs` checks that no chapter is left out.
 chapters! {
     #[doc = include_str!("../docs/src/getting_started.md")] getting_started
+    #[doc = include_str!("../docs/src/answers.md")] answers
     #[doc = include_str!("../docs/src/formats.md")] formats
     #[doc = include_str!("../docs/src/typed.md")] typed
     #[doc = include_str!("../docs/src/untyped.md")] untyped
