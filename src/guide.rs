@@ -1,7 +1,7 @@
-//! The guide, chapter by chapter: [getting started](getting_started), [choosing a format](formats), [typed
+//! The guide, chapter by chapter: [getting started](getting_started), [answers], [choosing a format](formats), [typed
 //! loading](typed), [untyped tensors](untyped), [quantized weights](quantized), [another layout](layouts), [files at URLs](remote), [from a trainer to inference](trainers),
 //! [datasets], [jobs on many machines](scale), [the program](program), [python], [c], [migrating],
-//! [untrusted files](untrusted_files), [security], [errors], and [compatibility] with other software.
+//! [untrusted files](untrusted_files), [security], [errors], [compatibility] with other software, and [who maintains this](maintenance).
 //!
 //! It is here for docs.rs only. In a clone of the repository, `docs/src` has it in the layout of mdBook.
 
@@ -19,6 +19,7 @@ macro_rules! chapters {
 // `tests/it/guide.rs` checks that no chapter is left out.
 chapters! {
     #[doc = include_str!("../docs/src/getting_started.md")] getting_started
+    #[doc = include_str!("../docs/src/answers.md")] answers
     #[doc = include_str!("../docs/src/formats.md")] formats
     #[doc = include_str!("../docs/src/typed.md")] typed
     #[doc = include_str!("../docs/src/untyped.md")] untyped
@@ -36,4 +37,5 @@ chapters! {
     #[doc = include_str!("../SECURITY.md")] security
     #[doc = include_str!("../docs/src/errors.md")] errors
     #[doc = include_str!("../docs/compatibility.md")] compatibility
+    #[doc = include_str!("../docs/src/maintenance.md")] maintenance
 }

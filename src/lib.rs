@@ -1,4 +1,6 @@
-//! Reads and writes tensor files as structs of `ndarray` arrays, with names, dtypes and shapes checked.
+//! Reads and writes tensor files: safetensors, GGUF, PyTorch, ExecuTorch `.ptd`, `.npy`, `.npz`, BTF, `.ten` and
+//! TensorBuffers. In Rust they are structs of `ndarray` arrays, in Python arrays of numpy and torch, with names, dtypes
+//! and shapes checked. A program lists, compares and converts them.
 //!
 //! ```
 //! use ndarray::{Array1, Array2, array};

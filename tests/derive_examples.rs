@@ -4,3 +4,7 @@
 #[cfg(all(doctest, feature = "ptd", feature = "safetensors"))]
 #[doc = include_str!("../derive/src/examples.md")]
 struct Examples;
+
+#[cfg(all(doctest, feature = "ptd", feature = "safetensors"))]
+#[doc = include_str!("../derive/README.md")]
+struct Readme;

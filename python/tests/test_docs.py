@@ -17,7 +17,7 @@ CONFIG = pathlib.Path(__file__).parents[1] / "pyproject.toml"
 MODULES = ["tensorfile", *(f"tensorfile.{module.name}" for module in pkgutil.iter_modules(tensorfile.__path__))]
 
 
-PAGES = ["python/README.md", "README.md", "docs/src/python.md", "docs/src/datasets.md"]
+PAGES = ["python/README.md", "README.md", "docs/src/python.md", "docs/src/datasets.md", "docs/src/answers.md"]
 
 
 def examples_of(page):

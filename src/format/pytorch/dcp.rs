@@ -7,10 +7,15 @@
 //! Metadata              state_dict_metadata: {name: TensorStorageMetadata | BytesStorageMetadata}
 //!                       storage_data: {MetadataIndex: _StorageInfo} | planner_data | storage_meta | version
 //! TensorStorageMetadata properties: TensorProperties | size: torch.Size | chunks: [ChunkStorageMetadata]
-//! TensorProperties      (dtype, layout, requires_grad, memory format, pin_memory): a tuple as its state
+//! TensorProperties      (dtype, layout, requires_grad, memory_format, pin_memory, strides): a tuple as its state
 //! ChunkStorageMetadata  offsets: torch.Size | sizes: torch.Size
 //! MetadataIndex         fqn: str | offset: torch.Size | index: int
 //! _StorageInfo          relative_path: str | offset: int | length: int | transform_descriptors: [str]
+//!
+//! Only the dtype of TensorProperties is used. Older versions have no strides. These classes are not used:
+//! BytesStorageMetadata  nothing
+//! StorageMeta           checkpoint_id: str | save_id: str | load_id: str | modules: [str]
+//! _MEM_FORMAT_ENCODING  TORCH_CONTIGUOUS_FORMAT | TORCH_CHANNELS_LAST | TORCH_PRESERVE_FORMAT
 //! ```
 //!
 //! A tensor in one chunk is the tensor of its item, with its memory order. Several chunks are put together. An item of
