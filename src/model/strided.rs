@@ -49,12 +49,12 @@ pub fn in_rows<'a>(
         outer -= 1;
         len *= dims[outer];
     }
-    let mut rows = Rows { outer: &dims[..outer], strides, len, run, gathered: Vec::new(), piece };
+    let mut rows = RowsAtStrides { outer: &dims[..outer], strides, len, run, gathered: Vec::new(), piece };
     rows.visit(0, 0)?;
     (rows.piece)(&rows.gathered)
 }
 
-struct Rows<'r, 'a> {
+struct RowsAtStrides<'r, 'a> {
     /// The dims around the runs.
     outer: &'r [usize],
     strides: &'r [isize],
@@ -65,7 +65,7 @@ struct Rows<'r, 'a> {
     piece: &'r mut dyn FnMut(&[u8]) -> io::Result<()>,
 }
 
-impl Rows<'_, '_> {
+impl RowsAtStrides<'_, '_> {
     /// Visits the runs in the dims from `dim` on.
     fn visit(&mut self, dim: usize, mut start: isize) -> io::Result<()> {
         let Some(&count) = self.outer.get(dim) else { return self.add(start) };

@@ -60,6 +60,7 @@ mod ranges;
 mod rank_folders;
 #[cfg(all(feature = "ptd", feature = "pytorch", feature = "tensorbuffers"))]
 mod readme;
+mod release;
 #[cfg(all(
     feature = "gguf",
     feature = "http",

@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::support::root;
 
 /// Returns the folders of the packages that are published, with their names.
-fn published() -> Vec<(PathBuf, String)> {
+pub fn published() -> Vec<(PathBuf, String)> {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let members = workspace.lines().find_map(|line| line.strip_prefix("members = ")).unwrap();
     let folders = members.split('"').skip(1).step_by(2).chain([""]);
@@ -21,7 +21,7 @@ fn published() -> Vec<(PathBuf, String)> {
 }
 
 /// Returns the paths in a package, relative to its folder.
-fn packaged(name: &str) -> BTreeSet<PathBuf> {
+pub fn packaged(name: &str) -> BTreeSet<PathBuf> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["package", "--list", "--allow-dirty", "--offline", "--package", name]);
     let output = cargo.current_dir(root()).output().unwrap();

@@ -26,6 +26,10 @@ for manifest in Cargo.toml {capi,cli,datasets,derive,python,quant}/Cargo.toml; d
 done
 grep -qx 'dynamic = \["version"\]' python/pyproject.toml || wrong 'python/pyproject.toml: expected a dynamic version'
 
+for file in CITATION.cff packaging/recipe.yaml packaging/tensorfile.rb; do
+    grep -qE "^ *version:? \"?$version\"?\$" "$file" || wrong "$file: expected version $version"
+done
+
 # The lock file has a version for each package of the workspace. Fuzzing has one of its own, 0.0.0, and no lock file.
 for lock in Cargo.lock frameworks/Cargo.lock; do
     while read -r name locked; do
